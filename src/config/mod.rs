@@ -1,0 +1,287 @@
+//! Text → truth, once. `raw` mirrors the YAML, `check` finds every fault and builds [`Config`].
+//!
+//! No room reads YAML or the environment after this one; nobody changes a [`Config`]: a reload makes a new one.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use crate::base::NodeId;
+
+/// A checked configuration. Every reference resolves, every number is in range.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients connect. Not reloadable.
+    pub listen: Vec<Listen>,
+    /// Reactor threads, ≥ 1 (`auto` = one per core). Not reloadable.
+    pub workers: usize,
+    /// What clients may ask for. Reloadable.
+    pub databases: Vec<Arc<Database>>,
+    /// Who may log in. Reloadable.
+    pub users: Vec<Arc<User>>,
+    /// Client authentication. Reloadable.
+    pub auth: AuthMethod,
+    /// Caps and deadlines. Reloadable.
+    pub limits: Limits,
+    /// Admin HTTP listener, if any. Not reloadable.
+    pub admin: Option<Admin>,
+    /// Log level and format. Level reloads.
+    pub log: Log,
+}
+
+/// One listening address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// `host:port`.
+    Tcp(SocketAddr),
+    /// A directory in which `.s.PGSQL.<port>` is made; the port is the first TCP listener's (6432 without one).
+    Unix(PathBuf),
+}
+
+/// How many transactions a server connection serves before it may go to another client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "PgBouncer's words")]
+pub enum PoolMode {
+    Transaction,
+    Session,
+    Statement,
+}
+
+/// What clients name in the startup packet.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// The name clients use; `*` matches any other name.
+    pub name: String,
+    /// The name on the servers; `None`: the same.
+    pub dbname: Option<String>,
+    /// Its PostgreSQL nodes, ≥ 1.
+    pub nodes: Vec<Node>,
+    /// Log in to servers as this user instead of the client's.
+    pub server_user: Option<String>,
+    /// Its password.
+    pub server_password: Option<String>,
+    /// Pool shape, per node and user.
+    pub pool: Pool,
+    /// Read/write splitting.
+    pub routing: Routing,
+}
+
+/// One PostgreSQL server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Unique over the whole configuration: the same host, port give the same id in every database.
+    pub id: NodeId,
+    /// For people; default `host:port`.
+    pub name: String,
+    /// Host name, address, or an absolute directory for a Unix socket.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// What the operator says it is.
+    pub role: RoleSetting,
+    /// Share of reads relative to the others, ≥ 0 (0: none), default 1.
+    pub weight: u32,
+    /// For rules.
+    pub tags: Vec<String>,
+}
+
+/// `role:` of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleSetting {
+    /// `pg_is_in_recovery()` decides, again and again.
+    Auto,
+    /// Fixed.
+    Primary,
+    /// Fixed.
+    Replica,
+}
+
+/// `pool:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Default transaction.
+    pub mode: PoolMode,
+    /// Most server connections per node and user, ≥ 1, default 20.
+    pub size: usize,
+    /// Kept warm, default 0.
+    pub min_idle: usize,
+    /// Longest wait for a free connection, default 5 s.
+    pub checkout_timeout: Duration,
+    /// An idle connection older than this is closed, default 10 min; zero: never.
+    pub idle_timeout: Duration,
+    /// A connection older than this is not used again, default 1 h; zero: never.
+    pub max_lifetime: Duration,
+    /// Prepared statements kept per server connection, ≥ 1, default 500.
+    pub max_prepared: usize,
+}
+
+/// Where reads go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum Reads {
+    Replica,
+    Primary,
+}
+
+/// What a session's reads may miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// Any replica within max_lag.
+    Off,
+    /// A session sees its own writes.
+    Session,
+}
+
+/// When no replica fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum OnNoReplica {
+    Primary,
+    Wait,
+    Error,
+}
+
+/// `on_timeout:` of a read that waited for a fresh enough replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum OnTimeout {
+    Primary,
+    Error,
+    Stale,
+}
+
+/// `unknown_functions:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum UnknownFunctions {
+    Primary,
+    TryReplica,
+}
+
+/// `balance:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum Balance {
+    LeastLatency,
+    LeastConnections,
+    RoundRobin,
+    Random,
+}
+
+/// A replica further behind than this takes no reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaxLag {
+    /// By time.
+    Time(Duration),
+    /// By bytes of WAL.
+    Bytes(u64),
+}
+
+/// `routing:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Routing {
+    /// Default replica.
+    pub reads: Reads,
+    /// Default session.
+    pub consistency: Consistency,
+    /// How long a read waits for a replica to catch up, default 0.
+    pub wait: Duration,
+    /// Default primary.
+    pub on_timeout: OnTimeout,
+    /// Default 30 s.
+    pub max_lag: MaxLag,
+    /// Default primary.
+    pub on_no_replica: OnNoReplica,
+    /// Default primary.
+    pub unknown_functions: UnknownFunctions,
+    /// Default least_latency.
+    pub balance: Balance,
+    /// BEGIN is answered at once and sent with the first statement, default true.
+    pub defer_begin: bool,
+}
+
+/// What a user of the configuration proves itself with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Secret {
+    /// Clear text.
+    Password(String),
+    /// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`, checked for form.
+    Verifier(String),
+    /// `md5<32 hex>` as in pg_authid.
+    Md5(String),
+    /// None: only `trust` lets this user in.
+    None,
+}
+
+/// `users:` entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct User {
+    /// Login name.
+    pub name: String,
+    /// Password or verifier.
+    pub secret: Secret,
+    /// Databases it may use; `None`: all.
+    pub databases: Option<Vec<String>>,
+    /// Overrides `pool.size`.
+    pub pool_size: Option<usize>,
+    /// Most clients of this user.
+    pub max_clients: Option<usize>,
+}
+
+/// `auth.method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "pg_hba.conf's words")]
+pub enum AuthMethod {
+    Trust,
+    Md5,
+    ScramSha256,
+}
+
+/// `limits:`. A zero duration means: no limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Most clients, default 10000.
+    pub clients: usize,
+    /// Most clients of one user, default none.
+    pub per_user: Option<usize>,
+    /// Most clients of one database, default none.
+    pub per_database: Option<usize>,
+    /// From accept to the first ReadyForQuery, default 60 s.
+    pub login: Duration,
+    /// A client idle outside a transaction, default none.
+    pub idle_client: Duration,
+    /// A client idle inside a transaction, default none.
+    pub idle_in_transaction: Duration,
+    /// A statement's run time, default none.
+    pub query: Duration,
+    /// From SIGTERM to the last cut, default 30 s.
+    pub shutdown: Duration,
+    /// Longest message, default 1 GiB (PostgreSQL's own limit).
+    pub message: u32,
+    /// Longest text that is parsed, default 1 MiB; longer ones go to the primary unread.
+    pub parse: usize,
+}
+
+/// `admin:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admin {
+    /// Where /metrics, /healthz, /readyz and the API listen.
+    pub listen: SocketAddr,
+    /// Bearer tokens for everything but /metrics, /healthz, /readyz; empty: only from loopback.
+    pub tokens: Vec<String>,
+}
+
+/// `log.format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// `log:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// A tracing filter: `info`, `debug`, `pgsluice::pool=debug`, …
+    pub level: String,
+    /// Default text.
+    pub format: LogFormat,
+}

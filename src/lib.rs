@@ -1,0 +1,22 @@
+//! pgsluice: a SQL-aware read/write splitting router for PostgreSQL.
+//!
+//! One process, one crate, one corridor. A statement enters at the client's socket, passes the rooms
+//! in order and leaves at the server's socket; the answer comes back through `relay` only.
+//! ARCHITECTURE.md is the map with the invariants; `tests/tidy.rs` checks the floors below.
+//!
+//! | floor | rooms |
+//! |---|---|
+//! | 0 | `base` |
+//! | 1 | `config`, `wire`, `sql` |
+//! | 2 | `policy` (sees sql), `route` (sees policy), `observe` |
+//! | 3 | `net` (sees wire) |
+//! | 4 | `pool` (sees net, wire), `cluster` (sees net, route) |
+//! | 5 | `relay` (sees net, pool, wire) |
+//! | 6 | `session` |
+//! | 7 | `admin` |
+//! | 8 | `app` |
+//! | 9 | `cli`, `main` |
+
+pub mod base;
+pub mod config;
+pub mod sql;
