@@ -49,6 +49,10 @@ impl<'a> Parse<'a> {
     ///
     /// # Errors
     /// Truncated, unterminated or left-over bytes.
+    #[expect(
+        clippy::self_named_constructors,
+        reason = "every view is made by `parse`; the message is named by PostgreSQL"
+    )]
     pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
         let mut r = Reader::new(body);
         let (name, text) = (r.cstr()?, r.cstr()?);
