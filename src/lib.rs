@@ -20,3 +20,4 @@
 pub mod base;
 pub mod config;
 pub mod sql;
+pub mod wire;
