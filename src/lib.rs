@@ -19,4 +19,5 @@
 
 pub mod base;
 pub mod config;
+pub mod route;
 pub mod sql;
