@@ -18,6 +18,7 @@
 //! | 9 | `cli`, `main` |
 
 pub mod base;
+pub mod cluster;
 pub mod config;
 pub mod route;
 pub mod sql;
