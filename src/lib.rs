@@ -20,5 +20,6 @@
 pub mod base;
 pub mod cluster;
 pub mod config;
+pub mod observe;
 pub mod route;
 pub mod sql;
