@@ -17,6 +17,7 @@
 //! | 8 | `app` |
 //! | 9 | `cli`, `main` |
 
+pub mod admin;
 pub mod base;
 pub mod cluster;
 pub mod config;
