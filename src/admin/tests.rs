@@ -67,7 +67,10 @@ async fn ask(state: AdminState, requests: &[&str]) -> Vec<String> {
     answers
 }
 
-fn state(views: &[(&str, Role, Health)], tokens: &[&str]) -> AdminState {
+/// A database with one node.
+type Listed<'a> = (&'a str, Role, Health);
+
+fn state(views: &[Listed<'_>], tokens: &[&str]) -> AdminState {
     let views: Views = views.iter().map(|&(name, role, health)| (name.into(), view(role, health))).collect();
     let tokens: Arc<[String]> = tokens.iter().map(|&token| token.to_owned()).collect();
     let fine = AtomicBool::new(true);
@@ -85,7 +88,7 @@ fn state(views: &[(&str, Role, Health)], tokens: &[&str]) -> AdminState {
 #[tokio::test]
 async fn ready_means_that_every_database_is_served() {
     let down = Health::Down { since: Duration::ZERO };
-    let cases: [(&[(&str, Role, Health)], &str); 6] = [
+    let cases: [(&[Listed], &str); 6] = [
         (&[("app", Role::Primary, Health::Up)], "200 ready\n"),
         (&[("app", Role::Replica, Health::Up)], "200 ready\n"),
         (&[("app", Role::Replica, down)], "503 database app: neither a primary nor a replica answers\n"),

@@ -10,7 +10,7 @@ mod state;
 mod track;
 mod watch;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -40,6 +40,8 @@ struct Shared {
     state: Mutex<State>,
     published: signal::Sender<u64>,
     probed: signal::Sender<bool>,
+    /// Clock until which somebody waits for a replica.
+    haste: signal::Sender<Duration>,
 }
 
 impl Cluster {
@@ -51,6 +53,7 @@ impl Cluster {
             state: Mutex::new(State::new(config.workers)),
             published: signal::Sender::new(0),
             probed: signal::Sender::new(false),
+            haste: signal::Sender::new(Duration::ZERO),
         });
         let cluster = Self { shared, doubts };
         cluster.reload(config);
@@ -73,6 +76,16 @@ impl Cluster {
     pub fn suspect(&self, node: NodeId) {
         // A full queue means that probes are due anyway.
         let _ = self.doubts.try_send(node);
+    }
+
+    /// A read waits for a fresh replica until this clock: nodes are asked every few milliseconds meanwhile. Never blocks;
+    /// callable from any thread. Wait on [`Cluster::published`].
+    pub fn hasten(&self, until: Duration) {
+        self.shared.haste.send_if_modified(|known| {
+            let later = until > *known;
+            *known = until.max(*known);
+            later
+        });
     }
 
     /// Takes over a new configuration: nodes that stay keep all that is known of them. Call on the control runtime.

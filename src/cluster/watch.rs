@@ -18,8 +18,8 @@ use super::{
 
 /// Between two questions to a node that answers.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The same when workers raise doubts without end.
-const LEAST_GAP: Duration = Duration::from_millis(10);
+/// The same while a read waits, and the least whatever the workers ask for.
+const HASTY_PERIOD: Duration = Duration::from_millis(3);
 /// Between two attempts at a node that is down: doubling from `PERIOD` to this, ± a quarter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -28,12 +28,14 @@ pub(super) async fn watch(shared: Arc<Shared>, host: Host, login: Login, wake: A
     let mut open = None;
     let mut pause = PERIOD;
     let mut last_words = None;
+    let mut haste = shared.haste.subscribe();
     loop {
         let outcome = turn(&shared, &host, &login, &mut open).await;
         let pause_now = match &outcome {
             Ok(_) => {
                 pause = PERIOD;
-                PERIOD
+                let hasty = shared.clock.now() < *haste.borrow_and_update();
+                if hasty { HASTY_PERIOD } else { PERIOD }
             }
             Err(_) => {
                 let jittered = pause.mul_f64(rand::random_range(0.75..1.25));
@@ -41,6 +43,7 @@ pub(super) async fn watch(shared: Arc<Shared>, host: Host, login: Login, wake: A
                 jittered
             }
         };
+        let is_up = outcome.is_ok();
         let event = match outcome {
             Ok(event) => {
                 if last_words.take().is_some() {
@@ -58,10 +61,12 @@ pub(super) async fn watch(shared: Arc<Shared>, host: Host, login: Login, wake: A
             }
         };
         shared.observe(&host, event);
-        sleep(LEAST_GAP).await;
+        sleep(HASTY_PERIOD.min(pause_now)).await;
         tokio::select! {
-            () = sleep(pause_now) => {}
+            () = sleep(pause_now.saturating_sub(HASTY_PERIOD)) => {}
             () = wake.notified() => {}
+            // A node that is down is not what anybody waits for. The sender lives in `shared`.
+            Ok(()) = haste.changed(), if is_up => {}
         }
     }
 }
