@@ -1,4 +1,6 @@
-//! The state with scripted events in place of probes.
+//! The state with scripted events in place of probes; `fake` has the tasks talk to a scripted server.
+
+mod fake;
 
 use std::time::Duration;
 
