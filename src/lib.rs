@@ -17,7 +17,11 @@
 //! | 8 | `app` |
 //! | 9 | `cli`, `main` |
 
+pub mod admin;
 pub mod base;
+pub mod cluster;
 pub mod config;
+pub mod observe;
+pub mod route;
 pub mod sql;
 pub mod wire;

@@ -136,9 +136,16 @@ pub struct TxOptions {
 #[allow(missing_docs, reason = "SQL's own names")]
 pub enum TxVerb {
     /// `start` is true for the spelling START TRANSACTION, whose command tag differs.
-    Begin { options: TxOptions, start: bool },
-    Commit { chain: bool },
-    Rollback { chain: bool },
+    Begin {
+        options: TxOptions,
+        start: bool,
+    },
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint,
     Release,
     RollbackTo,
