@@ -197,6 +197,9 @@ fn pool(raw: &raw::RawPool, findings: &mut Findings) -> Pool {
         let message = format!("`min_idle` is more than `size`, which is {}", raw.size.value.0);
         findings.fault(&raw.min_idle.at, message, format!("0 to {}", raw.size.value.0));
     }
+    if raw.checkout_timeout.value.is_zero() {
+        findings.fault(&raw.checkout_timeout.at, "nobody can wait for no time at all", "a duration from 1ms");
+    }
     match raw.reset.value {
         raw::ResetMode::Targeted => {}
     }
@@ -321,8 +324,12 @@ fn servers_let_in(
     if !matches!(secret, Secret::Verifier(_)) {
         return;
     }
-    let may_use =
-        |database: &Database| allowed.is_none_or(|list| list.contains(&database.name) || database.name == "*");
+    let is_named = |name: &String| databases.iter().any(|database| database.name == *name);
+    let may_use = |database: &Database| match allowed {
+        None => true,
+        Some(list) if database.name == "*" => list.iter().any(|name| name == "*" || !is_named(name)),
+        Some(list) => list.contains(&database.name),
+    };
     let closed: Vec<&str> = databases
         .iter()
         .filter(|database| database.server_user.is_none() && may_use(database))

@@ -1,17 +1,22 @@
 //! `host:port` texts.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Splits `host:port` and `[::1]:port`; the host may be a name. `None` unless both are there and the port is 0–65535.
 pub(super) fn split(text: &str) -> Option<(&str, u16)> {
     let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => rest.split_once("]:").filter(|(host, _)| host.contains(':'))?,
+        Some(rest) => rest.split_once("]:").filter(|(host, _)| is_ipv6(host))?,
         None => text.split_once(':')?,
     };
     let host_fits =
         !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control() || "/[]".contains(c));
     let port_fits = port.bytes().all(|b| b.is_ascii_digit());
     (host_fits && port_fits).then_some((host, port.parse().ok()?))
+}
+
+/// An IPv6 address, perhaps with a zone as in `fe80::1%eth0`.
+fn is_ipv6(host: &str) -> bool {
+    host.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// An address to listen on: `127.0.0.1:6432`, `[::]:6432`, `localhost:6432`, `*:6432` (every IPv4 address).

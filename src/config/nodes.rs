@@ -40,11 +40,10 @@ pub(super) fn check(raw: &Spanned<Vec<RawNode>>, known: &mut Known, findings: &m
             let message = format!("the name `{}` is taken by the node on line {}", node.name, earlier.line);
             findings.fault(&at, message, "each name once in a database");
         }
-        if node.role == RoleSetting::Primary {
-            if let Some((first, earlier)) = nodes.iter().find(|(other, _)| other.role == RoleSetting::Primary) {
-                let message = format!("a second fixed primary, the first is `{}` on line {}", first.name, earlier.line);
-                findings.fault(&at, message, "one; role: auto lets the servers say who is primary");
-            }
+        let first = nodes.iter().find(|(other, _)| other.role == RoleSetting::Primary);
+        if let (RoleSetting::Primary, Some((first, earlier))) = (node.role, first) {
+            let message = format!("a second fixed primary, the first is `{}` on line {}", first.name, earlier.line);
+            findings.fault(&at, message, "one; role: auto lets the servers say who is primary");
         }
         nodes.push((node, at));
     }

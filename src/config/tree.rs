@@ -10,8 +10,8 @@ use super::fault::{At, Findings};
 const MAX_DEPTH: usize = 64;
 /// Most values in one file, aliases counted each time they are used.
 const MAX_VALUES: usize = 200_000;
-/// Values of these keys are never shown.
-const SECRET_KEYS: [&str; 3] = ["password", "server_password", "tokens"];
+/// Values of keys with these letters are never shown, nor those of keys misspelt a little.
+const SECRET_KEYS: [&str; 4] = ["pas", "pwd", "secret", "token"];
 
 /// Looks up an environment variable.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -93,8 +93,8 @@ fn read_with(text: &str, env: Option<Env<'_>>, findings: &mut Findings) -> Optio
             findings.quote_from(&shown);
             Some(tree)
         }
-        Err(Stop { at, message }) => {
-            findings.fault(&at, message, "YAML; inside { } and [ ] a value with ${…} must be quoted");
+        Err(Stop { at, message, allowed }) => {
+            findings.fault(&at, message, allowed);
             None
         }
     }
@@ -103,13 +103,17 @@ fn read_with(text: &str, env: Option<Env<'_>>, findings: &mut Findings) -> Optio
 /// Replaces each secret's characters, so that columns stay where they are.
 fn blot(text: &str, spans: &[Span]) -> String {
     let mut covered = vec![];
+    let chars: Vec<char> = text.chars().collect();
     for span in spans {
-        covered.push(span.start.index()..span.end.index());
+        let range = span.start.index()..span.end.index().min(chars.len());
+        // The scanner's end of a quoted text lies behind the blanks that follow it.
+        let blanks = chars.get(range.clone()).into_iter().flatten().rev().take_while(|c| c.is_whitespace()).count();
+        covered.push(range.start..range.end - blanks);
     }
     covered.sort_by_key(|range| range.start);
     let mut ranges = covered.into_iter().peekable();
     let mut shown = String::with_capacity(text.len());
-    for (index, c) in text.chars().enumerate() {
+    for (index, c) in chars.into_iter().enumerate() {
         while ranges.next_if(|range| range.end <= index).is_some() {}
         let hidden = c != '\n' && ranges.peek().is_some_and(|range| range.contains(&index));
         shown.push(if hidden { '*' } else { c });
@@ -121,6 +125,7 @@ fn blot(text: &str, spans: &[Span]) -> String {
 struct Stop {
     at: At,
     message: String,
+    allowed: &'static str,
 }
 
 struct Builder<'a, 'b> {
@@ -162,7 +167,11 @@ impl<'a> Builder<'a, '_> {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => {
                 let mark = *error.marker();
-                Err(stop(Span::empty(mark), "", &format!("not readable as YAML: {}", error.info())))
+                Err(Stop {
+                    at: at(Span::empty(mark), ""),
+                    message: format!("not readable as YAML: {}", error.info()),
+                    allowed: "YAML; inside { } and [ ] a value with ${…} must be quoted",
+                })
             }
             None => Err(stop(Span::default(), "", "the YAML text ends too early")),
         }
@@ -185,7 +194,7 @@ impl<'a> Builder<'a, '_> {
                 (node, anchor)
             }
             Event::SequenceStart(anchor, _) => (self.list(path, depth, shown)?, anchor),
-            Event::MappingStart(anchor, _) => (self.map(path, depth)?, anchor),
+            Event::MappingStart(anchor, _) => (self.map(path, depth, shown)?, anchor),
             Event::Alias(anchor) => {
                 let Some(tree) = self.anchors.get(&anchor).cloned() else {
                     return Err(stop(span, path, "this alias stands inside the value it names"));
@@ -220,7 +229,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    fn map(&mut self, path: &str, depth: usize) -> Result<Node, Stop> {
+    fn map(&mut self, path: &str, depth: usize, shown: Shown) -> Result<Node, Stop> {
         let mut entries: Vec<(Key, Tree)> = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -231,7 +240,8 @@ impl<'a> Builder<'a, '_> {
             };
             let path = if path.is_empty() { text.to_string() } else { format!("{path}.{text}") };
             let key = Key { at: at(span, &path), text: text.into_owned() };
-            let shown = if SECRET_KEYS.contains(&key.text.as_str()) { Shown::Secret } else { Shown::Open };
+            let lower = key.text.to_ascii_lowercase();
+            let shown = if SECRET_KEYS.iter().any(|letters| lower.contains(letters)) { Shown::Secret } else { shown };
             let (event, span) = self.next()?;
             let value = self.value(event, span, &path, depth + 1, shown)?;
             match entries.iter().find(|(earlier, _)| earlier.text == key.text) {
@@ -320,5 +330,5 @@ fn at(span: Span, path: &str) -> At {
 }
 
 fn stop(span: Span, path: &str, message: &str) -> Stop {
-    Stop { at: at(span, path), message: message.to_owned() }
+    Stop { at: at(span, path), message: message.to_owned(), allowed: "" }
 }

@@ -288,11 +288,14 @@ impl<T: Value> Value for Spanned<T> {
     }
 }
 
-/// A list; items that do not fit are left out, as faults.
+/// A list; items that do not fit are left out, as faults. If none fits, the list itself does not.
 impl<T: Value> Value for Vec<T> {
     fn read(tree: &Tree, findings: &mut Findings) -> Option<Self> {
         match &tree.node {
-            Node::List(items) => Some(items.iter().filter_map(|item| T::read(item, findings)).collect()),
+            Node::List(items) => {
+                let read: Vec<T> = items.iter().filter_map(|item| T::read(item, findings)).collect();
+                (items.is_empty() || !read.is_empty()).then_some(read)
+            }
             Node::Scalar { .. } | Node::Map(_) | Node::Broken => {
                 mismatch(tree, "a list", "[ … ], or lines that begin with -", findings);
                 None
@@ -338,7 +341,8 @@ impl<T: Value> Value for Named<T> {
             let name = Spanned { at: key.at.clone(), origin: Origin::File, value: key.text.clone() };
             T::read(tree, findings).map(|value| (name, value))
         });
-        Some(Self(read.collect()))
+        let read: Vec<_> = read.collect();
+        (entries.is_empty() || !read.is_empty()).then_some(Self(read))
     }
 
     fn schema() -> Json {

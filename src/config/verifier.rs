@@ -43,7 +43,7 @@ fn scram_fault(rest: &str) -> Option<&'static str> {
     if !iterations.parse::<u32>().is_ok_and(|n| (1..=i32::MAX as u32).contains(&n)) {
         return Some("the number of iterations");
     }
-    if !decoded(salt).is_some_and(|salt| !salt.is_empty()) {
+    if decoded(salt).is_none_or(|salt| salt.is_empty()) {
         return Some("the salt");
     }
     if decoded(stored).is_none_or(|key| key.len() != 32) {
