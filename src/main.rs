@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let result = match line.command.unwrap_or(Command::Run(line.run)) {
         Command::Run(args) => unbuilt("run", &args.config().display().to_string()),
         Command::Check(args) => cli::check(&args.config, &mut out),
-        Command::Explain(_) => unbuilt("explain", "statements"),
+        Command::Explain(args) => cli::explain(&args, io::stdin().lock(), &mut out),
         Command::Test(args) => cli::test(&args, &mut out),
         Command::Demo(args) => unbuilt("demo", &args.port.to_string()),
         Command::Schema => cli::schema(&mut out),

@@ -97,6 +97,24 @@ fn check_speaks_and_exits() {
 }
 
 #[test]
+fn explain_believes_the_configuration() {
+    let explain =
+        |words: &[&str]| pgsluice(&[&["explain", "-c", "examples/pools.yaml"], words, &["select 1"]].concat());
+    let (status, out) = explain(&[]);
+    assert_eq!((status, out.lines().next()), (Some(0), Some("route        replica (proven-read)")));
+    let (status, out) = explain(&["--database", "legacy", "--user", "app", "--application", "x", "--client", "::1"]);
+    assert_eq!((status, out.lines().next()), (Some(0), Some("route        primary (configured)")));
+    let (status, out) = explain(&["--database", "nope"]);
+    assert_eq!(status, Some(1));
+    assert_eq!(out, "--database: the configuration knows no `nope`; allowed: app, legacy, reports\n");
+    let (status, out) = explain(&["--user", "nope"]);
+    assert_eq!((status, out.as_str()), (Some(1), "--user: the configuration knows no `nope`; allowed: app, bi\n"));
+    let (status, out) = pgsluice(&["explain", "-c", "tests/data/config/ten-faults.yaml", "select 1"]);
+    assert_eq!(status, Some(1));
+    assert!(out.contains("ten-faults.yaml:1:9: can not listen"), "{out}");
+}
+
+#[test]
 fn the_schema_knows_every_key_of_the_examples() {
     let (status, out) = pgsluice(&["schema"]);
     assert_eq!(status, Some(0));

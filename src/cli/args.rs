@@ -45,7 +45,7 @@ pub struct ConfigArgs {
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
     /// Configuration file
-    #[arg(short, long = "config", value_name = "FILE", conflicts_with = "file")]
+    #[arg(short = 'c', long = "config", value_name = "FILE", conflicts_with = "file")]
     option: Option<PathBuf>,
     /// Configuration file [default: pgsluice.yaml]
     #[arg(value_name = "FILE")]
@@ -123,4 +123,34 @@ pub struct ExplainArgs {
     /// The statement
     #[arg(required_unless_present = "stdin0", value_name = "SQL")]
     pub sql: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config_of_run(words: &[&str]) -> Option<PathBuf> {
+        let line = CommandLine::try_parse_from(["pgsluice"].iter().chain(words)).ok()?;
+        match line.command.unwrap_or(Command::Run(line.run)) {
+            Command::Run(args) => Some(args.config()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_file_alone_is_served() {
+        let check = |words: &[&str], expected: Option<&str>| {
+            assert_eq!(config_of_run(words).as_deref(), expected.map(std::path::Path::new), "{words:?}");
+        };
+        check(&[], Some("pgsluice.yaml"));
+        check(&["a.yaml"], Some("a.yaml"));
+        check(&["-c", "a.yaml"], Some("a.yaml"));
+        check(&["run"], Some("pgsluice.yaml"));
+        check(&["run", "a.yaml"], Some("a.yaml"));
+        check(&["run", "-c", "a.yaml"], Some("a.yaml"));
+        check(&["run", "--config=a.yaml"], Some("a.yaml"));
+        check(&["run", "-c", "a.yaml", "b.yaml"], None);
+        check(&["check"], None);
+        check(&["--nonsense"], None);
+    }
 }

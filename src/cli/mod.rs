@@ -2,9 +2,11 @@
 
 pub mod args;
 mod check;
+mod explain;
 mod schema;
 mod test;
 
 pub use check::check;
+pub use explain::explain;
 pub use schema::schema;
 pub use test::test;

@@ -230,7 +230,8 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn map(&mut self, path: &str, depth: usize, shown: Shown) -> Result<Node, Stop> {
-        let mut entries: Vec<(Key, Tree)> = Vec::new();
+        let mut entries = Vec::new();
+        let mut lines: HashMap<String, usize> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
             let text: Cow<'_, str> = match event {
@@ -244,12 +245,15 @@ impl<'a> Builder<'a, '_> {
             let shown = if SECRET_KEYS.iter().any(|letters| lower.contains(letters)) { Shown::Secret } else { shown };
             let (event, span) = self.next()?;
             let value = self.value(event, span, &path, depth + 1, shown)?;
-            match entries.iter().find(|(earlier, _)| earlier.text == key.text) {
-                Some((earlier, _)) => {
-                    let message = format!("key `{}` stands here again, first on line {}", key.text, earlier.at.line);
+            match lines.get(&key.text) {
+                Some(line) => {
+                    let message = format!("key `{}` stands here again, first on line {line}", key.text);
                     self.findings.fault(&key.at, message, "each key once");
                 }
-                None => entries.push((key, value)),
+                None => {
+                    lines.insert(key.text.clone(), key.at.line);
+                    entries.push((key, value));
+                }
             }
         }
     }
