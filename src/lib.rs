@@ -19,9 +19,14 @@
 
 pub mod admin;
 pub mod base;
+pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod net;
 pub mod observe;
+pub mod pool;
+pub mod relay;
 pub mod route;
+pub mod session;
 pub mod sql;
 pub mod wire;

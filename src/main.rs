@@ -1,1 +1,38 @@
-fn main() {}
+//! Arguments → one command.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use pgsluice::cli::{
+    self,
+    args::{Command, CommandLine},
+};
+
+fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let result = match line.command.unwrap_or(Command::Run(line.run)) {
+        Command::Run(args) => unbuilt("run", &args.config().display().to_string()),
+        Command::Check(args) => cli::check(&args.config, &mut out),
+        Command::Explain(args) => cli::explain(&args, io::stdin().lock(), &mut out),
+        Command::Test(args) => cli::test(&args, &mut out),
+        Command::Demo(args) => unbuilt("demo", &args.port.to_string()),
+        Command::Schema => cli::schema(&mut out),
+    };
+    match result.and_then(|code| out.flush().map(|()| code)) {
+        Ok(code) => code,
+        // The reader of a pipe had enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "pgsluice: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn unbuilt(command: &str, subject: &str) -> io::Result<ExitCode> {
+    Err(io::Error::other(format!("`{command}` ({subject}) is not part of this build")))
+}

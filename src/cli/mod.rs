@@ -1,0 +1,12 @@
+//! One file per command of `pgsluice`. A command reads its arguments, calls the rooms and prints; it thinks nothing itself.
+
+pub mod args;
+mod check;
+mod explain;
+mod schema;
+mod test;
+
+pub use check::check;
+pub use explain::explain;
+pub use schema::schema;
+pub use test::test;
