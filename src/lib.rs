@@ -18,6 +18,7 @@
 //! | 9 | `cli`, `main` |
 
 pub mod admin;
+pub mod app;
 pub mod base;
 pub mod cli;
 pub mod cluster;

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     let line = CommandLine::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let result = match line.command.unwrap_or(Command::Run(line.run)) {
-        Command::Run(args) => unbuilt("run", &args.config().display().to_string()),
+        Command::Run(args) => cli::run(&args.config()),
         Command::Check(args) => cli::check(&args.config, &mut out),
         Command::Explain(args) => cli::explain(&args, io::stdin().lock(), &mut out),
         Command::Test(args) => cli::test(&args, &mut out),

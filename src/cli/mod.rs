@@ -3,10 +3,12 @@
 pub mod args;
 mod check;
 mod explain;
+mod run;
 mod schema;
 mod test;
 
 pub use check::check;
 pub use explain::explain;
+pub use run::run;
 pub use schema::schema;
 pub use test::test;

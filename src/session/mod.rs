@@ -23,6 +23,7 @@ mod welcome;
 mod worker;
 
 pub use cancel::{Handle, Keys, LongKey};
-pub use shared::{Admission, Shared, Snapshot};
+pub use shared::{Admission, Admitted, Connected, Shared, Snapshot};
+pub use state::PIN_REASONS;
 pub use startup::serve;
 pub use worker::{Tenant, Worker};

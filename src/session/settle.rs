@@ -212,7 +212,7 @@ impl Session {
             self.held = None;
             return;
         };
-        let values: Vec<Option<&[u8]>> = row.columns().collect();
+        let values: Vec<Option<&[u8]>> = row.columns().map(|v| v.ok().flatten()).collect();
         let login = self.held.as_ref().map(|held| held.lease.local().pool.login_user());
         let (mut on_server, mut on_client) = (Vec::new(), Vec::new());
         for ((name, last), value) in names.iter().zip(&values) {

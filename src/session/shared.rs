@@ -151,6 +151,11 @@ impl Shared {
         (Connected(Arc::clone(self)), before < self.snapshot.load().config.limits.clients)
     }
 
+    /// Is the process leaving?
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     /// Connected clients.
     pub fn clients(&self) -> usize {
         self.admission.total.load(Ordering::Relaxed)

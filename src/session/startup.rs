@@ -233,7 +233,10 @@ async fn try_on_server(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, 
     }
     let row = feed.rows.first().cloned().unwrap_or_default();
     let values: Vec<Option<String>> = match DataRow::parse(&row) {
-        Ok(row) => row.columns().map(|v| v.map(|v| String::from_utf8_lossy(v).into_owned())).collect(),
+        Ok(row) => row
+            .columns()
+            .map(|v| v.ok().flatten().map(|v| String::from_utf8_lossy(v).into_owned()))
+            .collect(),
         Err(_) => Vec::new(),
     };
     let names = asked.wishes.iter().map(|(name, _)| &**name);

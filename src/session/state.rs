@@ -28,6 +28,10 @@ pub(super) struct Held {
     pub since: Duration,
 }
 
+/// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
+pub const PIN_REASONS: &[&str] =
+    &["listen", "temp_table", "advisory_lock", "with_hold_cursor", "prepare", "set", "load"];
+
 /// Why a session keeps its server between transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pins {
@@ -47,16 +51,16 @@ impl Pins {
 
     /// The first reason, in the words of `session_guard`.
     pub(super) fn reason(&self) -> Option<&'static str> {
-        let reasons = [
-            (self.listen, "listen"),
-            (self.temp_table, "temp_table"),
-            (self.advisory_lock, "advisory_lock"),
-            (self.with_hold_cursor, "with_hold_cursor"),
-            (self.prepare, "prepare"),
-            (self.set, "set"),
-            (self.load, "load"),
+        let pinned = [
+            self.listen,
+            self.temp_table,
+            self.advisory_lock,
+            self.with_hold_cursor,
+            self.prepare,
+            self.set,
+            self.load,
         ];
-        reasons.into_iter().find(|(pinned, _)| *pinned).map(|(_, reason)| reason)
+        pinned.iter().position(|pinned| *pinned).and_then(|i| PIN_REASONS.get(i)).copied()
     }
 }
 
