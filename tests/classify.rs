@@ -32,8 +32,13 @@ fn classify() {
             let (input, expected) = line.split_once(ARROW).unwrap_or((line, ""));
             let found = judge(input);
             if found != expected && !update {
-                writeln!(wrong, "{}:{}: {input}\n  expected {expected}\n  found    {found}", file.display(), number + 1)
-                    .unwrap();
+                writeln!(
+                    wrong,
+                    "{}:{}: {input}\n  expected {expected}\n  found    {found}",
+                    file.display(),
+                    number + 1
+                )
+                .unwrap();
             }
             writeln!(new, "{input}{ARROW}{found}").unwrap();
         }

@@ -1,26 +1,26 @@
 //! Raw → [`Config`]: gives the keys their meaning, resolves every reference, finds what contradicts what.
 
 use std::{
-    collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use super::{
-    Admin, AuthMethod, Config, Consistency, Database, Limits, Listen, Log, Pool, Routing, Secret, SessionGuard, User,
+    Admin, AuthMethod, Config, Consistency, Database, Limits, Listen, Log, Pool, Routing, Secret, SessionGuard,
     fault::{At, Findings},
-    hostport, nodes, raw,
-    value::{Origin, Spanned},
+    hostport, nodes, raw, unbuilt, users,
+    value::{OneOrMany, Origin, Spanned},
     verifier,
+    words::{AuthWord, ConsistencyWord, ResetMode},
 };
 
 /// Checks a whole file; what is faulty is left out of the result and put among the findings.
 pub(super) fn check(raw: &raw::Raw, findings: &mut Findings) -> Config {
-    unsupported(raw, findings);
-    idle(raw, findings);
+    unbuilt::unsupported(raw, findings);
+    unbuilt::idle(raw, findings);
     let auth = auth_method(raw.auth.value.method.value);
     let databases = databases(raw, findings);
-    let users = users(raw, auth, &databases, findings);
+    let users = users::check(raw, auth, &databases, findings);
     Config {
         listen: listeners(&raw.listen, findings),
         workers: match raw.workers.value {
@@ -38,73 +38,7 @@ pub(super) fn check(raw: &raw::Raw, findings: &mut Findings) -> Config {
     }
 }
 
-/// Tells of keys that belong to something this version leaves off: they are accepted and mean nothing yet.
-fn idle(raw: &raw::Raw, findings: &mut Findings) {
-    let mut idle = |given: bool, at: &At| {
-        if given {
-            findings.warn(at, format!("`{}` has no effect in this version", at.path));
-        }
-    };
-    for (_, database) in &raw.databases.value.0 {
-        let cache = &database.cache.value;
-        idle(cache.memory.is_given(), &cache.memory.at);
-        idle(cache.max_result.is_given(), &cache.max_result.at);
-    }
-    let list = &raw.firewall.value.allow_list.value;
-    idle(list.capacity.is_given(), &list.capacity.at);
-    for whom in &list.principals.value {
-        for key in [&whom.user, &whom.database, &whom.application] {
-            idle(key.is_given(), &key.at);
-        }
-        idle(whom.client.is_given(), &whom.client.at);
-    }
-}
-
-/// Refuses what a later version will do: a key that is accepted and then ignored would be a promise broken in silence.
-fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
-    let mut refuse = |asked: bool, at: &At, allowed: &str| {
-        if asked {
-            let message = format!("`{}` is not supported by this version with this value", at.path);
-            findings.fault(at, message, allowed);
-        }
-    };
-    let (client, server) = (&raw.tls.value.client.value, &raw.tls.value.server.value);
-    refuse(client.mode.value != raw::TlsClientMode::Disable, &client.mode.at, "disable");
-    refuse(server.mode.value != raw::TlsServerMode::Disable, &server.mode.at, "disable");
-    for file in [&client.cert, &client.key, &client.ca, &server.ca] {
-        refuse(file.value.is_some(), &file.at, "null");
-    }
-    let auth = &raw.auth.value;
-    refuse(auth.method.value == raw::AuthWord::Cert, &auth.method.at, "trust, md5, scram-sha-256");
-    refuse(auth.query.value.is_some(), &auth.query.at, "null");
-    let guard = &raw.session_guard.value;
-    refuse(guard.mode.value != super::GuardMode::Pin, &guard.mode.at, "pin");
-    for (_, mode) in guard.features.value.each() {
-        refuse(mode.value.is_some_and(|mode| mode != super::GuardMode::Pin), &mode.at, "pin, null");
-    }
-    let firewall = &raw.firewall.value;
-    refuse(firewall.mode.value != raw::FirewallMode::Off, &firewall.mode.at, "\"off\"");
-    let list = &firewall.allow_list.value;
-    let modes = std::iter::once(&list.default).chain(list.principals.value.iter().map(|principal| &principal.mode));
-    for mode in modes {
-        refuse(mode.value != raw::AllowListMode::Off, &mode.at, "\"off\"");
-    }
-    refuse(list.store.value.is_some(), &list.store.at, "null");
-    for user in &raw.users.value {
-        refuse(user.statement_timeout.value.is_some(), &user.statement_timeout.at, "null");
-        refuse(user.rate.value.is_some(), &user.rate.at, "null");
-        refuse(user.hints.value.is_some(), &user.hints.at, "null");
-    }
-    for (_, database) in &raw.databases.value.0 {
-        let cache = &database.cache.value;
-        refuse(cache.enabled.value, &cache.enabled.at, "false");
-        refuse(cache.invalidation.value != raw::Invalidation::Statements, &cache.invalidation.at, "statements");
-        let consistency = &database.routing.value.consistency;
-        refuse(self::consistency(consistency.value).is_none(), &consistency.at, "off, session");
-    }
-}
-
-fn listeners(raw: &Spanned<super::value::OneOrMany<String>>, findings: &mut Findings) -> Vec<Listen> {
+fn listeners(raw: &Spanned<OneOrMany<String>>, findings: &mut Findings) -> Vec<Listen> {
     const ALLOWED: &str = "address:port such as 127.0.0.1:6432, [::1]:6432, *:6432, or an absolute directory";
     let mut listeners = Vec::new();
     for text in &raw.value.0 {
@@ -185,7 +119,7 @@ fn database(
 }
 
 /// What PostgreSQL would cut off or could not be sent in a startup packet.
-fn name_fits(name: &str, at: &At, what: &str, findings: &mut Findings) {
+pub(super) fn name_fits(name: &str, at: &At, what: &str, findings: &mut Findings) {
     // NAMEDATALEN - 1.
     if name.is_empty() || name.len() > 63 || name.contains('\0') {
         findings.fault(at, format!("this can not be {what}"), "1 to 63 bytes");
@@ -201,7 +135,7 @@ fn pool(raw: &raw::RawPool, findings: &mut Findings) -> Pool {
         findings.fault(&raw.checkout_timeout.at, "nobody can wait for no time at all", "a duration from 1ms");
     }
     match raw.reset.value {
-        raw::ResetMode::Targeted => {}
+        ResetMode::Targeted => {}
     }
     Pool {
         mode: raw.mode.value,
@@ -229,8 +163,8 @@ fn routing(raw: &raw::RawRouting) -> Routing {
 }
 
 /// `None`: not built yet.
-fn consistency(word: raw::ConsistencyWord) -> Option<Consistency> {
-    use raw::ConsistencyWord as Word;
+pub(super) fn consistency(word: ConsistencyWord) -> Option<Consistency> {
+    use ConsistencyWord as Word;
     match word {
         Word::Off => Some(Consistency::Off),
         Word::Session => Some(Consistency::Session),
@@ -238,111 +172,12 @@ fn consistency(word: raw::ConsistencyWord) -> Option<Consistency> {
     }
 }
 
-fn auth_method(word: raw::AuthWord) -> AuthMethod {
+fn auth_method(word: AuthWord) -> AuthMethod {
     match word {
-        raw::AuthWord::Trust => AuthMethod::Trust,
-        raw::AuthWord::Md5 => AuthMethod::Md5,
+        AuthWord::Trust => AuthMethod::Trust,
+        AuthWord::Md5 => AuthMethod::Md5,
         // `cert` is among the faults by now; the strictest method stands in for it.
-        raw::AuthWord::ScramSha256 | raw::AuthWord::Cert => AuthMethod::ScramSha256,
-    }
-}
-
-fn users(raw: &raw::Raw, auth: AuthMethod, databases: &[Arc<Database>], findings: &mut Findings) -> Vec<Arc<User>> {
-    let mut lines: HashMap<&str, usize> = HashMap::new();
-    let mut users = Vec::new();
-    for user in &raw.users.value {
-        let name = &user.name;
-        if name.is_given() {
-            name_fits(&name.value, &name.at, "the name of a user", findings);
-            if let Some(line) = lines.insert(&name.value, name.at.line) {
-                let message = format!("user `{}` stands here again, first on line {line}", name.value);
-                findings.fault(&name.at, message, "each user once");
-            }
-        }
-        let secret = secret(user, auth, findings);
-        let allowed = user.databases.value.as_ref();
-        for wanted in allowed.into_iter().flatten() {
-            if !databases.iter().any(|database| database.name == wanted.value || database.name == "*") {
-                let names: Vec<_> = databases.iter().map(|database| database.name.as_str()).collect();
-                findings.fault(&wanted.at, format!("there is no database `{}`", wanted.value), names.join(", "));
-            }
-        }
-        let allowed = allowed.map(|list| list.iter().map(|name| name.value.clone()).collect::<Vec<_>>());
-        servers_let_in(user, &secret, allowed.as_deref(), databases, findings);
-        users.push(Arc::new(User {
-            name: name.value.clone(),
-            secret,
-            databases: allowed,
-            pool_size: user.pool_size.value.map(|size| size.0 as usize),
-            max_clients: user.max_clients.value.map(|clients| clients.0 as usize),
-        }));
-    }
-    if raw.users.value.is_empty() && raw.users.origin != Origin::Fault {
-        findings.warn(&raw.users.at, "`users` is empty: nobody can log in");
-    }
-    users
-}
-
-fn secret(user: &raw::RawUser, auth: AuthMethod, findings: &mut Findings) -> Secret {
-    let Some(text) = &user.password.value else {
-        if auth != AuthMethod::Trust && user.name.is_given() && user.password.origin != Origin::Fault {
-            let message = format!("user `{}` has no password, so nobody can log in as it", user.name.value);
-            findings.fault(&user.password.at, message, "password: …, or auth: { method: trust }");
-        }
-        return Secret::None;
-    };
-    match verifier::secret(text) {
-        Ok(Secret::Md5(hash)) => {
-            if auth == AuthMethod::ScramSha256 {
-                let message = "an md5 secret can not answer auth.method scram-sha-256";
-                findings.fault(
-                    &user.password.at,
-                    message,
-                    "clear text, a SCRAM-SHA-256$… verifier, or auth: { method: md5 }",
-                );
-            } else {
-                findings.warn(&user.password.at, "an md5 secret logs in only to servers that ask for md5");
-            }
-            Secret::Md5(hash)
-        }
-        Ok(secret) => secret,
-        Err(fault) => {
-            findings.fault(&user.password.at, fault.to_string(), verifier::FORMS);
-            Secret::None
-        }
-    }
-}
-
-/// A verifier proves a client's password but is none: with it alone nobody can log in to a server.
-fn servers_let_in(
-    user: &raw::RawUser,
-    secret: &Secret,
-    allowed: Option<&[String]>,
-    databases: &[Arc<Database>],
-    findings: &mut Findings,
-) {
-    if !matches!(secret, Secret::Verifier(_)) {
-        return;
-    }
-    let is_named = |name: &String| databases.iter().any(|database| database.name == *name);
-    let may_use = |database: &Database| match allowed {
-        None => true,
-        Some(list) if database.name == "*" => list.iter().any(|name| name == "*" || !is_named(name)),
-        Some(list) => list.contains(&database.name),
-    };
-    let closed: Vec<&str> = databases
-        .iter()
-        .filter(|database| database.server_user.is_none() && may_use(database))
-        .map(|database| database.name.as_str())
-        .collect();
-    if !closed.is_empty() {
-        let message = format!(
-            "only a verifier is known of user `{}`, and with that it can not log in to the servers of {}",
-            user.name.value,
-            closed.join(", ")
-        );
-        let allowed = "the password in clear text here, or server_user and server_password at the database";
-        findings.fault(&user.password.at, message, allowed);
+        AuthWord::ScramSha256 | AuthWord::Cert => AuthMethod::ScramSha256,
     }
 }
 

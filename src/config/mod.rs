@@ -9,9 +9,13 @@ mod load;
 mod nodes;
 mod raw;
 mod schema;
+mod section;
 mod tree;
+mod unbuilt;
+mod users;
 mod value;
 mod verifier;
+mod words;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 

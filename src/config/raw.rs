@@ -10,9 +10,14 @@ use serde_json::{Value as Json, json};
 use super::{
     Balance, Feature, GuardMode, LogFormat, MaxLag, OnNoReplica, OnTimeout, PoolMode, Reads, RoleSetting,
     UnknownFunctions,
-    fault::Findings,
+    fault::{At, Findings},
+    section::section,
     tree::{Node, Tree},
-    value::{Bytes, Count, Named, OneOrMany, Value, scalar, section, words},
+    value::{Bytes, Count, Named, OneOrMany, Spanned, Value, scalar},
+    words::{
+        AllowListMode, AuthWord, ConsistencyWord, FirewallMode, HintWord, Invalidation, ResetMode, TlsClientMode,
+        TlsServerMode,
+    },
 };
 
 /// A number of things: 1 to a million.
@@ -156,7 +161,7 @@ section! {
         /// Clear text, a SCRAM-SHA-256$… verifier, or md5…; null: only with auth.method trust
         password: Option<String> = "null";
         /// Databases it may use; null: all
-        databases: Option<Vec<super::value::Spanned<String>>> = "null";
+        databases: Option<Vec<Spanned<String>>> = "null";
         /// Overrides pool.size
         pool_size: Option<Some1> = "null";
         /// Most clients of this user
@@ -272,7 +277,7 @@ section! {
 
 impl RawFeatures {
     /// What the file says about each feature.
-    pub(super) fn each(&self) -> [(Feature, &super::value::Spanned<Option<GuardMode>>); 7] {
+    pub(super) fn each(&self) -> [(Feature, &Spanned<Option<GuardMode>>); 7] {
         [
             (Feature::Listen, &self.listen),
             (Feature::TempTable, &self.temp_table),
@@ -372,8 +377,8 @@ impl Value for Workers {
 /// `nodes:` entry: short or long.
 #[derive(Clone, Debug)]
 pub(super) enum RawNode {
-    Short(super::value::Spanned<String>),
-    Long(Box<RawNodeMap>, super::fault::At),
+    Short(Spanned<String>),
+    Long(Box<RawNodeMap>, At),
 }
 
 impl Value for RawNode {
@@ -388,71 +393,3 @@ impl Value for RawNode {
         json!({ "anyOf": [{ "type": "string", "description": "host:port" }, RawNodeMap::schema()] })
     }
 }
-
-/// Words of which this version does not know them all; `check` refuses the rest.
-macro_rules! words_here {
-    ($(#[doc = $doc:literal])+ $name:ident { $($word:literal => $variant:ident),+ $(,)? }) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum $name { $($variant),+ }
-        words! { $name { $($word => $variant),+ } }
-    };
-}
-
-words_here! {
-    /// `auth.method`.
-    AuthWord { "trust" => Trust, "md5" => Md5, "scram-sha-256" => ScramSha256, "cert" => Cert }
-}
-words_here! {
-    /// `routing.consistency`.
-    ConsistencyWord {
-        "off" => Off, "session" => Session, "monotonic" => Monotonic, "global" => Global,
-        "universal" => Universal, "bounded" => Bounded,
-    }
-}
-words_here! {
-    /// `cache.invalidation`.
-    Invalidation { "statements" => Statements, "wal" => Wal, "redis" => Redis }
-}
-words_here! {
-    /// `pool.reset`.
-    ResetMode { "targeted" => Targeted }
-}
-words_here! {
-    /// `tls.client.mode`.
-    TlsClientMode { "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify" => Verify }
-}
-words_here! {
-    /// `tls.server.mode`.
-    TlsServerMode {
-        "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify-ca" => VerifyCa,
-        "verify-full" => VerifyFull,
-    }
-}
-words_here! {
-    /// `firewall.mode`.
-    FirewallMode { "off" => Off, "detect" => Detect, "protect" => Protect }
-}
-words_here! {
-    /// `firewall.allow_list` modes.
-    AllowListMode { "off" => Off, "learn" => Learn, "detect" => Detect, "protect" => Protect }
-}
-words_here! {
-    /// `users[].hints`.
-    HintWord { "primary" => Primary, "replica" => Replica, "timeout" => Timeout, "no_cache" => NoCache }
-}
-
-words! { PoolMode { "transaction" => Transaction, "session" => Session, "statement" => Statement } }
-words! { RoleSetting { "auto" => Auto, "primary" => Primary, "replica" => Replica } }
-words! { Reads { "replica" => Replica, "primary" => Primary } }
-words! { OnTimeout { "primary" => Primary, "error" => Error, "stale" => Stale } }
-words! { OnNoReplica { "primary" => Primary, "wait" => Wait, "error" => Error } }
-words! { UnknownFunctions { "primary" => Primary, "try_replica" => TryReplica } }
-words! {
-    Balance {
-        "least_latency" => LeastLatency, "least_connections" => LeastConnections, "round_robin" => RoundRobin,
-        "random" => Random,
-    }
-}
-words! { GuardMode { "allow" => Allow, "warn" => Warn, "pin" => Pin, "block" => Block } }
-words! { LogFormat { "text" => Text, "json" => Json } }

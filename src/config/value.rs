@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     fault::{At, Findings},
-    tree::{self, Node, Tree},
+    tree::{Node, Tree},
 };
 
 /// Something a key can hold.
@@ -43,90 +43,6 @@ impl<T> Spanned<T> {
     }
 }
 
-/// What a key is like, besides its type.
-#[derive(Clone, Copy)]
-pub(super) struct KeyRule {
-    pub(super) name: &'static str,
-    pub(super) doc: &'static str,
-    /// YAML text that stands in when the key is absent or faulty.
-    pub(super) default: &'static str,
-    pub(super) required: bool,
-    /// Whether a reload takes it over.
-    pub(super) reloads: bool,
-}
-
-/// The entries of a section; unknown keys are faults.
-pub(super) fn entries<'a>(tree: &'a Tree, known: &[&str], findings: &mut Findings) -> Option<&'a [(tree::Key, Tree)]> {
-    let entries = match &tree.node {
-        Node::Map(entries) => entries.as_slice(),
-        _ if tree.is_null() => &[],
-        _ => {
-            mismatch(tree, "a map", &format!("the keys {}", known.join(", ")), findings);
-            return None;
-        }
-    };
-    for (key, _) in entries {
-        if !known.contains(&key.text.as_str()) {
-            findings.fault(&key.at, format!("unknown key `{}`", key.text), known.join(", "));
-        }
-    }
-    Some(entries)
-}
-
-/// One key of a section; its default if it is absent or faulty.
-pub(super) fn field<T: Value>(section: &Tree, rule: &KeyRule, findings: &mut Findings) -> Option<Spanned<T>> {
-    let found = match &section.node {
-        Node::Map(entries) => entries.iter().find(|(key, _)| key.text == rule.name),
-        Node::Scalar { .. } | Node::List(_) | Node::Broken => None,
-    };
-    let (at, origin) = match found {
-        Some((_, tree)) if !tree.is_null() => {
-            if let Some(value) = T::read(tree, findings) {
-                return Some(Spanned { at: tree.at.clone(), origin: Origin::File, value });
-            }
-            (&tree.at, Origin::Fault)
-        }
-        _ if rule.required => {
-            let at = found.map_or(&section.at, |(key, _)| &key.at);
-            findings.fault(at, format!("`{}` is missing", rule.name), format!("{}: {}", rule.name, rule.doc.trim()));
-            (at, Origin::Fault)
-        }
-        Some((_, tree)) => (&tree.at, Origin::Default),
-        None => (&section.at, Origin::Default),
-    };
-    let default = tree::read(rule.default, &|_| None, &mut Findings::default())?;
-    let value = T::read(&default, &mut Findings::default())?;
-    Some(Spanned { at: at.clone(), origin, value })
-}
-
-/// The JSON Schema of a section.
-pub(super) fn object(doc: &str, keys: Vec<(KeyRule, Json)>) -> Json {
-    let required: Vec<&str> = keys.iter().filter(|(rule, _)| rule.required).map(|(rule, _)| rule.name).collect();
-    let mut properties = serde_json::Map::new();
-    for (rule, mut schema) in keys {
-        if let Some(schema) = schema.as_object_mut() {
-            let reload = if rule.reloads { "a reload takes it over" } else { "needs a restart" };
-            schema.insert("description".into(), format!("{}; {reload}", rule.doc.trim()).into());
-            if !rule.required {
-                schema.insert("default".into(), default_json(rule.default));
-            }
-        }
-        properties.insert(rule.name.to_owned(), schema);
-    }
-    json!({ "type": "object", "description": doc.trim(), "properties": properties, "required": required, "additionalProperties": false })
-}
-
-fn default_json(text: &str) -> Json {
-    match text {
-        "null" => Json::Null,
-        "true" => true.into(),
-        "false" => false.into(),
-        "[]" => json!([]),
-        "{}" => json!({}),
-        text => text.parse::<u64>().map_or_else(|_| text.into(), Json::from),
-    }
-}
-
 /// The text of a scalar; a list or a map is a fault.
 pub(super) fn scalar<'a>(tree: &'a Tree, wanted: &str, findings: &mut Findings) -> Option<&'a str> {
     match &tree.node {
@@ -138,7 +54,7 @@ pub(super) fn scalar<'a>(tree: &'a Tree, wanted: &str, findings: &mut Findings) 
     }
 }
 
-fn mismatch(tree: &Tree, noun: &str, allowed: &str, findings: &mut Findings) {
+pub(super) fn mismatch(tree: &Tree, noun: &str, allowed: &str, findings: &mut Findings) {
     if matches!(tree.node, Node::Broken) {
         return;
     }
@@ -176,7 +92,7 @@ impl Value for bool {
     }
 
     fn schema() -> Json {
-        json!({ "type": "boolean" })
+        json!({ "type": ["boolean", "string"], "pattern": FROM_ENV })
     }
 }
 
@@ -191,9 +107,12 @@ impl<const MIN: u32, const MAX: u32> Value for Count<MIN, MAX> {
     }
 
     fn schema() -> Json {
-        json!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+        json!({ "type": ["integer", "string"], "minimum": MIN, "maximum": MAX, "pattern": FROM_ENV })
     }
 }
+
+/// What a text must look like where a number or a word is wanted that only the environment knows.
+pub(super) const FROM_ENV: &str = "\\$\\{";
 
 const DURATIONS: &str = "a number with a unit: 250ms, 5s, 10m, 1h; 0 for none";
 const SIZES: &str = "bytes, or a number with a unit: 64KiB, 16MiB, 1GiB";
@@ -367,52 +286,13 @@ macro_rules! words {
             }
 
             fn schema() -> serde_json::Value {
-                serde_json::json!({ "type": "string", "enum": [$($word),+] })
+                serde_json::json!({ "anyOf": [
+                    { "enum": [$($word),+] },
+                    { "type": "string", "pattern": crate::config::value::FROM_ENV },
+                ] })
             }
         }
     };
 }
 
-/// Declares a section once: a struct, its reader and its JSON Schema.
-///
-/// Each key: its documentation, name, type, and the YAML text of its default. `required` marks keys that must be
-/// there (the text is then only a stand-in that lets checking go on); `restart` marks what a reload cannot change.
-macro_rules! section {
-    ($(#[doc = $about:literal])+ $name:ident {
-        $( $(#[doc = $doc:literal])+ $key:ident : $type:ty = $default:literal $(, $flag:ident)* ; )+
-    }) => {
-        $(#[doc = $about])+
-        #[derive(Clone, Debug)]
-        pub(super) struct $name {
-            $( $(#[doc = $doc])+ pub(super) $key: crate::config::value::Spanned<$type>, )+
-        }
-
-        impl $name {
-            fn keys() -> [crate::config::value::KeyRule; [$(stringify!($key)),+].len()] {
-                [$(crate::config::value::KeyRule {
-                    name: stringify!($key),
-                    doc: concat!($($doc),+),
-                    default: $default,
-                    required: [$(stringify!($flag)),*].contains(&"required"),
-                    reloads: ![$(stringify!($flag)),*].contains(&"restart"),
-                }),+]
-            }
-        }
-
-        impl crate::config::value::Value for $name {
-            fn read(tree: &crate::config::tree::Tree, findings: &mut crate::config::fault::Findings) -> Option<Self> {
-                crate::config::value::entries(tree, &[$(stringify!($key)),+], findings)?;
-                let mut rules = Self::keys().into_iter();
-                $( let $key = crate::config::value::field(tree, &rules.next()?, findings); )+
-                Some(Self { $($key: $key?),+ })
-            }
-
-            fn schema() -> serde_json::Value {
-                let schemas = [$(<$type>::schema()),+];
-                crate::config::value::object(concat!($($about),+), Self::keys().into_iter().zip(schemas).collect())
-            }
-        }
-    };
-}
-
-pub(super) use {section, words};
+pub(super) use words;

@@ -44,7 +44,7 @@ pub enum TokenKind {
     Parameter,
     /// An operator of one or more characters.
     Operator,
-    /// One of `( ) [ ] , ; .` or `:` and its pairs `::` and `:=`, or a byte no token can start with.
+    /// One of `( ) [ ] , ; . :` or the pairs `::`, `:=` and `..`, or a byte no token can start with.
     Punctuation,
     /// `/* … */`, nesting counted.
     BlockComment,
@@ -191,6 +191,7 @@ impl Iterator for Tokens<'_> {
             Class::Dot if self.byte(start + 1).is_ascii_digit() => {
                 (TokenKind::Number, literals::number(self.text, start))
             }
+            Class::Dot if self.byte(start + 1) == b'.' => (TokenKind::Punctuation, start + 2),
             Class::Colon if matches!(self.byte(start + 1), b':' | b'=') => (TokenKind::Punctuation, start + 2),
             Class::Dot | Class::Colon | Class::Other | Class::Space => (TokenKind::Punctuation, start + 1),
         };

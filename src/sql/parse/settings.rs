@@ -40,6 +40,11 @@ pub(super) fn set(walk: &mut Walk<'_>, set: &VariableSetStmt) -> (Verb, Kind) {
         return (verb, Kind::Transaction);
     }
     walk.must(PrimaryReason::SessionState);
+    if name == "seed" {
+        // Not a value that could be carried to another server: it starts a sequence of random numbers in this one.
+        walk.effect(Effect::SessionValue);
+        return (verb, Kind::Session);
+    }
     let default = reset || set.kind == VariableSetKind::VarSetDefault as i32;
     walk.effect(if default && !set.is_local {
         Effect::ResetParameter(name.into())
@@ -115,9 +120,11 @@ pub(super) fn show(walk: &mut Walk<'_>, name: &str) {
 
 /// current_setting(name [, missing_ok]): SHOW as a function.
 pub(super) fn reads_parameter(walk: &mut Walk<'_>, call: &protobuf::FuncCall) {
-    walk.by_literals();
     match call.args.first().and_then(constant) {
-        Some(name) => show(walk, &name),
+        Some(name) => {
+            walk.by_literals();
+            show(walk, &name);
+        }
         None => walk.must(PrimaryReason::NodeLocal),
     }
 }

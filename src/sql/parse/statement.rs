@@ -111,7 +111,11 @@ impl Walk<'_> {
             }
             NodeRef::LockStmt(_) => self.utility(Verb::Lock, node),
             NodeRef::CheckPointStmt(_) => self.utility(Verb::Checkpoint, node),
-            NodeRef::AlterSystemStmt(_) => self.utility(Verb::Alter, node),
+            // The SET inside it is for a file, not for the session.
+            NodeRef::AlterSystemStmt(_) => {
+                self.must(PrimaryReason::Utility);
+                (Verb::Alter, Kind::Utility)
+            }
             NodeRef::VacuumStmt(n) => {
                 self.defines(node);
                 (if n.is_vacuumcmd { Verb::Vacuum } else { Verb::Analyze }, Kind::Utility)
