@@ -141,12 +141,19 @@ loop=$(for i in $(seq 100); do
 done | sql | paste -sd' ')
 check "read your writes, 100 times" "$(seq 100 | paste -sd' ')" "$loop"
 
-# Thirty sessions at once; every answer must be the asker's own.
-client() { for j in $(seq 20); do echo "select '$1 $j';"; done | sql >"$work/client.$1"; }
+# Thirty sessions at once; every answer must be the asker's own, and so must every setting.
+client() {
+    echo "set work_mem = '$((100 + $1))MB';"
+    for j in $(seq 20); do echo "select '$1 $j', current_setting('work_mem');"; done
+}
 pids=()
-for i in $(seq 30); do client "$i" & pids+=($!); done
+for i in $(seq 30); do
+    client "$i" | sql >"$work/client.$i" &
+    pids+=($!)
+done
 wait "${pids[@]}"
-check "30 clients at once" "600" "$(for i in $(seq 30); do for j in $(seq 20); do echo "$i $j"; done | comm -12 <(sort) <(sort "$work/client.$i"); done | wc -l)"
+check "30 clients at once" "$(for i in $(seq 30); do for j in $(seq 20); do echo "$i $j|$((100 + i))MB"; done; done)" \
+    "$(for i in $(seq 30); do cat "$work/client.$i"; done)"
 
 sql -c "drop table $table" >/dev/null
 exit $failed
