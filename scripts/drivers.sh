@@ -46,6 +46,9 @@ trap 'exit 130' INT TERM
 
 needs() { for tool in "$@"; do command -v "$tool" >/dev/null || { echo "$tool not installed"; return 1; }; done; }
 
+go_is_recent() { case $(GOTOOLCHAIN=local go env GOVERSION) in go1.2[5-9]* | go1.[3-9][0-9]* | go[2-9]*) ;; *) echo "go 1.25 not installed"; return 1 ;; esac; }
+venv_works() { python3 -c 'import venv, ensurepip' 2>/dev/null || { echo "python3-venv not installed"; return 1; }; }
+
 # once STAMP FILE... -- COMMAND: runs it unless it succeeded before with the same FILEs.
 once() {
     local stamp=$cache/$1.stamp files=() sum
@@ -59,16 +62,16 @@ once() {
 
 install_python() { python3 -m venv "$cache/venv" && "$cache/venv/bin/pip" install -q -r "$source/requirements.txt"; }
 install_node() { mkdir -p "$cache/node" && cp "$source"/node/package*.json "$cache/node/" && npm ci --prefix "$cache/node" --no-audit --no-fund; }
-install_pgx() { cd "$source/pgx" && go build -o "$cache/pgx" . && cd "$root"; }
+install_pgx() { cd "$source/pgx" && GOTOOLCHAIN=local go build -o "$cache/pgx" . && cd "$root"; }
 install_jdbc() { mvn -q -B dependency:copy "-Dartifact=org.postgresql:postgresql:$(cat "$source/jdbc/version")" "-DoutputDirectory=$cache"; }
 
 prepare() {
     case $1 in
         psql) needs psql ;;
         pgbench) needs psql pgbench ;;
-        psycopg | asyncpg) needs python3 && once python "$source/requirements.txt" -- install_python ;;
+        psycopg | asyncpg) needs python3 && venv_works && once python "$source/requirements.txt" -- install_python ;;
         node-postgres) needs node npm && once node "$source/node/package-lock.json" -- install_node ;;
-        pgx) needs go && once pgx "$source/pgx/go.sum" "$source"/pgx/*.go -- install_pgx ;;
+        pgx) needs go && go_is_recent && once pgx "$source/pgx/go.sum" "$source"/pgx/*.go -- install_pgx ;;
         pgjdbc) needs java mvn && once jdbc "$source/jdbc/version" -- install_jdbc ;;
         *) echo "unknown driver"; return 2 ;;
     esac

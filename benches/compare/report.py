@@ -46,7 +46,8 @@ HEADINGS = ["target", "TPS", "of direct", "of PgBouncer", "latency ms", "CPU us/
 def text(workload: Workload, targets: list[Target]) -> str:
     lines = [workload.name + (" (PgBouncer in session mode)" if workload.setting.bouncer_mode == "session" else "")]
     for cells in [HEADINGS, *(row(t, targets) for t in targets)]:
-        lines.append("  " + f"{cells[0]:<12}" + "".join(f"{cell:>14}" for cell in cells[1:]))
+        figures = cells[1] if cells[1].startswith("failed") else "".join(f"{cell:>14}" for cell in cells[1:])
+        lines.append(f"  {cells[0]:<12}{figures}")
     return "\n".join(lines) + "\n"
 
 

@@ -7,9 +7,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from workloads import Auth, Setting
+from workloads import Auth, Cache, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "benches/compare/rules"
 PASSWORD = "secret"
 POOL = 20  # server connections per node and user, in both proxies
 
@@ -139,6 +140,7 @@ log_disconnections = 0
 def start_pgsluice(directory: Path, cluster: Cluster, setting: Setting, binary: Path, nodes: list[str]) -> Proxy:
     port = free_port()
     config = directory / "pgsluice.yaml"
+    rules = ["*.yaml", "cache/*.yaml"] if setting.cache is Cache.ON else ["*.yaml"]
     config.write_text(f"""listen: 127.0.0.1:{port}
 databases:
   app:
@@ -146,11 +148,12 @@ databases:
     server_user: app
     server_password: {PASSWORD}
     pool: {{ mode: transaction, size: {POOL} }}
+    cache: {{ enabled: {setting.cache.value} }}
 users:
   - {{ name: {setting.auth.role}, password: "{secret_of(cluster, setting.auth)}" }}
 auth: {{ method: {setting.auth.method} }}
 firewall: {{ mode: protect }}
-rules: ["{ROOT}/benches/compare/rules/*.yaml"]
+rules: [{", ".join(f'"{RULES}/{pattern}"' for pattern in rules)}]
 admin: {{ listen: 127.0.0.1:{free_port()} }}
 log: {{ level: warn }}
 """)

@@ -16,6 +16,13 @@ class Auth(Enum):
         self.role = role
 
 
+class Cache(Enum):
+    """pgsluice's result cache; PgBouncer has none."""
+
+    OFF = "false"
+    ON = "true"
+
+
 @dataclass(frozen=True)
 class Setting:
     """What the proxies are started with; workloads of one setting share the processes."""
@@ -23,6 +30,7 @@ class Setting:
     auth: Auth = Auth.TRUST
     bouncer_mode: str = "transaction"
     bouncer_pool: int = 20
+    cache: Cache = Cache.OFF
 
 
 # Debian's PgBouncer knows no prepared statements in transaction mode. In session mode every client needs a
@@ -43,12 +51,16 @@ def _selects(protocol: str, setting: Setting) -> list[Workload]:
     return [Workload(f"select-{protocol}-{c}", c, ("-S", "-M", protocol), setting=setting) for c in (1, 8, 32)]
 
 
+# A hundred keys, read again and again.
+HOT_READS = "\\set aid random(1, 100)\nselect abalance from pgbench_accounts where aid = :aid;\n"
+
 # TPC-B comes last: it leaves dead rows behind.
 WORKLOADS = [
     *_selects("simple", Setting()),
     *_selects("extended", Setting()),
     *_selects("prepared", SESSION),
     Workload("rows-simple-4", 4, ("-M", "simple"), script="select pad from wide;\n"),
+    Workload("cached-simple-8", 8, ("-M", "simple"), script=HOT_READS, setting=Setting(cache=Cache.ON)),
     Workload("reconnect-trust-8", 8, ("-S", "-C", "-M", "simple")),
     Workload("reconnect-md5-8", 8, ("-S", "-C", "-M", "simple"), setting=Setting(Auth.MD5)),
     Workload("reconnect-scram-8", 8, ("-S", "-C", "-M", "simple"), setting=Setting(Auth.SCRAM)),
