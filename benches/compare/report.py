@@ -73,7 +73,7 @@ def record(path: Path, a: argparse.Namespace, results: list[tuple[Workload, list
     versions = [output("pgbench", "--version").removeprefix("pgbench "), *output("pgbouncer", "--version").splitlines()[:1]]
     if binary:
         versions.append(output(str(binary), "--version"))
-    split = "; pgsluice with splitting, firewall and rules on, " + ("primary only" if a.single else "reads on two replicas, while the others have the primary only")
+    split = f"; pgsluice with splitting on, firewall and rules {a.rules.value}, " + ("primary only" if a.single else "reads on two replicas, while the others have the primary only")
     now = datetime.datetime.now(datetime.timezone.utc)
     lines = [f"## {now:%Y-%m-%d %H:%M} UTC, commit {commit}", "", f"{machine()}, load average {a.load:.1f} before the run. {', '.join(versions)}.",
              f"pgbench scale {a.scale}, {a.rounds} interleaved rounds of {a.seconds} s, medians; pool {POOL} per node (40 for PgBouncer in session mode,",

@@ -22,8 +22,8 @@ from pathlib import Path
 import report
 from idle_memory import bytes_per_client
 from measure import Target, interleaved
-from servers import PASSWORD, ROOT, BenchError, Cluster, Proxy, start_pgbouncer, start_pgsluice
-from workloads import WIDE_TABLE, WORKLOADS, Setting, Workload
+from servers import PASSWORD, ROOT, BenchError, Cluster, Proxy, accepts, start_pgbouncer, start_pgsluice
+from workloads import WIDE_TABLE, WORKLOADS, Cache, Rules, Setting, Workload
 
 IDLE_MEMORY = "idle-memory"
 
@@ -60,8 +60,9 @@ def build() -> Path:
 class Proxies:
     """The running proxies of one setting; another setting restarts them, so that none runs idle beside a measurement."""
 
-    def __init__(self, directory: Path, cluster: Cluster, names: list[str], binary: Path | None, nodes: list[str]):
-        self.directory, self.cluster, self.names, self.binary, self.nodes = directory, cluster, names, binary, nodes
+    def __init__(self, directory: Path, cluster: Cluster, names: list[str], binary: Path | None, nodes: list[str], rules: Rules):
+        self.directory, self.cluster, self.names = directory, cluster, names
+        self.binary, self.nodes, self.rules = binary, nodes, rules
         self.setting: Setting | None = None
         self.running: list[Proxy] = []
 
@@ -71,7 +72,7 @@ class Proxies:
             if "pgbouncer" in self.names:
                 self.running.append(start_pgbouncer(self.directory, self.cluster, setting))
             if self.binary:
-                self.running.append(start_pgsluice(self.directory, self.cluster, setting, self.binary, self.nodes))
+                self.running.append(start_pgsluice(self.directory, self.cluster, setting, self.binary, self.nodes, self.rules))
             self.setting = setting
         return self.running
 
@@ -122,10 +123,19 @@ def main() -> int:
         directory = Path(tempfile.mkdtemp(prefix="pgsluice-compare-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         directory.chmod(0o755)
+        a.rules = Rules.OFF
+        if binary:
+            a.rules = Rules.ON if accepts(directory, binary, Setting()) else Rules.OFF
+            if a.rules is Rules.OFF:
+                print("this pgsluice does not accept the rules in benches/compare/rules: measured without rules and firewall")
+            if a.rules is Rules.OFF or not accepts(directory, binary, Setting(cache=Cache.ON)):
+                skipped = [w for w in chosen if w.setting.cache is Cache.ON]
+                chosen = [w for w in chosen if w not in skipped]
+                print("".join(f"{w.name} skipped: this pgsluice has no result cache\n" for w in skipped), end="", flush=True)
         cluster = Cluster(directory, a.scale)
         stack.callback(cluster.stop)
         cluster.fill([WIDE_TABLE])
-        proxies = Proxies(directory, cluster, a.targets, binary, cluster.nodes[:1] if a.single else cluster.nodes)
+        proxies = Proxies(directory, cluster, a.targets, binary, cluster.nodes[:1] if a.single else cluster.nodes, a.rules)
         stack.callback(proxies.stop)
         results = []
         for workload in chosen:

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from workloads import Auth, Cache, Setting
+from workloads import Auth, Cache, Rules, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "benches/compare/rules"
@@ -137,11 +137,10 @@ log_disconnections = 0
     return Proxy("pgbouncer", directory, port, [shutil.which("pgbouncer") or "/usr/sbin/pgbouncer", "-q", str(ini)], run_as_postgres=True)
 
 
-def start_pgsluice(directory: Path, cluster: Cluster, setting: Setting, binary: Path, nodes: list[str]) -> Proxy:
-    port = free_port()
-    config = directory / "pgsluice.yaml"
-    rules = ["*.yaml", "cache/*.yaml"] if setting.cache is Cache.ON else ["*.yaml"]
-    config.write_text(f"""listen: 127.0.0.1:{port}
+def pgsluice_config(setting: Setting, port: int, secret: str, nodes: list[str], rules: Rules) -> str:
+    patterns = [f'"{RULES}/*.yaml"', *([f'"{RULES}/cache/*.yaml"'] if setting.cache is Cache.ON else [])]
+    ruled = f"firewall: {{ mode: protect }}\nrules: [{', '.join(patterns)}]\n" if rules is Rules.ON else ""
+    return f"""listen: 127.0.0.1:{port}
 databases:
   app:
     nodes: [{", ".join(nodes)}]
@@ -150,11 +149,22 @@ databases:
     pool: {{ mode: transaction, size: {POOL} }}
     cache: {{ enabled: {setting.cache.value} }}
 users:
-  - {{ name: {setting.auth.role}, password: "{secret_of(cluster, setting.auth)}" }}
+  - {{ name: {setting.auth.role}, password: "{secret}" }}
 auth: {{ method: {setting.auth.method} }}
-firewall: {{ mode: protect }}
-rules: [{", ".join(f'"{RULES}/{pattern}"' for pattern in rules)}]
 admin: {{ listen: 127.0.0.1:{free_port()} }}
 log: {{ level: warn }}
-""")
+{ruled}"""
+
+
+def accepts(directory: Path, binary: Path, setting: Setting) -> bool:
+    """Whether this pgsluice knows the rules of a setting. An early one may not; then it is measured without, and the record says so."""
+    config = directory / "accepts.yaml"
+    config.write_text(pgsluice_config(setting, free_port(), PASSWORD, ["127.0.0.1:1"], Rules.ON))
+    return subprocess.run([binary, "check", "-c", config], capture_output=True, timeout=60).returncode == 0
+
+
+def start_pgsluice(directory: Path, cluster: Cluster, setting: Setting, binary: Path, nodes: list[str], rules: Rules) -> Proxy:
+    port = free_port()
+    config = directory / "pgsluice.yaml"
+    config.write_text(pgsluice_config(setting, port, secret_of(cluster, setting.auth), nodes, rules))
     return Proxy("pgsluice", directory, port, [str(binary), "run", "-c", str(config)])

@@ -23,6 +23,13 @@ class Cache(Enum):
     ON = "true"
 
 
+class Rules(Enum):
+    """Whether pgsluice runs with the rules in benches/compare/rules and the firewall on."""
+
+    OFF = "off"
+    ON = "on"
+
+
 @dataclass(frozen=True)
 class Setting:
     """What the proxies are started with; workloads of one setting share the processes."""
