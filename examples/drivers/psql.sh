@@ -125,7 +125,7 @@ check "cursor: FETCH_COUNT" "5000" "$(sql -v FETCH_COUNT=100 -c 'select generate
 
 # psql answers SIGINT with a CancelRequest. Wait until the statement is seen running, then interrupt it.
 # In a transaction, so that it runs on the primary, whose pg_stat_activity is read.
-psql -X -q -A -t "$url" -c "begin; select pg_sleep(30) /* cancel_me */" >"$work/cancel" 2>&1 &
+psql -X -q -A -t "$url" -c begin -c "select pg_sleep(30) /* cancel_me */" >"$work/cancel" 2>&1 &
 sleeper=$!
 for _ in $(seq 100); do
     running=$(sql -c "select count(*) from pg_stat_activity where query like '%cancel_me%' and state = 'active' and pid <> pg_backend_pid()")
