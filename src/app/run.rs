@@ -62,10 +62,13 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
 
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
     let views = (0..config.databases.len()).filter_map(|i| cluster.view(i)).collect();
+    let pools = Arc::new(Pools::new(config.workers));
+    let metrics = Arc::new(metrics(&config, &cluster, &pools)?);
     let (suspect, forward) = (cluster.clone(), mailboxes.clone());
     let shared = Arc::new(Shared {
         snapshot: ArcSwap::from_pointee(Snapshot::new(Generation(1), Arc::clone(&config), views, None)),
-        pools: Pools::new(config.workers),
+        pools,
+        metrics: Arc::clone(&metrics),
         keys: Keys::default(),
         admission: Admission::default(),
         mock: MockSecret::random(),
@@ -86,7 +89,6 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     for (index, inbox) in inboxes.into_iter().enumerate() {
         workers::start(index, inbox, &shared, &brain)?;
     }
-    let metrics = Arc::new(metrics(&config, &cluster)?);
     let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), log));
 
     runtime.block_on(async {
@@ -154,19 +156,29 @@ fn bind_admin(admin: &Admin) -> io::Result<std::net::TcpListener> {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", admin.listen)))
 }
 
-fn metrics(config: &Config, cluster: &Cluster) -> io::Result<Metrics> {
+fn metrics(config: &Config, cluster: &Cluster, pools: &Arc<Pools>) -> io::Result<Metrics> {
     let words = Words { reasons: RouteReason::WORDS, pins: crate::session::PIN_REASONS, taps: &[] };
-    let cluster = cluster.clone();
+    let (cluster, pools) = (cluster.clone(), Arc::clone(pools));
     let nodes = move || {
-        let views = cluster.views();
+        let (views, pools) = (cluster.views(), pools.all());
         let facts = views.iter().flat_map(|(database, view)| {
-            view.nodes.iter().map(move |node| NodeFacts {
-                database: Arc::clone(database),
-                node: Arc::clone(&node.name),
-                role: node.role.as_str(),
-                up: node.health == Health::Up,
-                lag: node.lag_time,
-                lag_bytes: node.lag_bytes,
+            let pools = &pools;
+            view.nodes.iter().map(move |node| {
+                let of_node = pools.iter().filter(|(key, _)| *key.database == **database && key.node == node.id);
+                let (total, idle) = of_node.fold((0, 0), |(total, idle), (_, pool)| {
+                    let census = pool.census();
+                    (total + census.0, idle + census.1)
+                });
+                NodeFacts {
+                    database: Arc::clone(database),
+                    node: Arc::clone(&node.name),
+                    role: node.role.as_str(),
+                    up: node.health == Health::Up,
+                    lag: node.lag_time,
+                    lag_bytes: node.lag_bytes,
+                    idle,
+                    active: total.saturating_sub(idle),
+                }
             })
         });
         facts.collect()

@@ -88,11 +88,12 @@ pub(super) fn start(index: usize, inbox: Inbox, shared: &Arc<Shared>, brain: &Br
     let shared = Arc::clone(shared);
     let parse = shared.snapshot.load().config.limits.parse;
     let (key, functions, misroutes) = (brain.key.clone(), Arc::clone(&brain.functions), Arc::clone(&brain.misroutes));
+    let metrics = shared.metrics.worker(index).ok_or_else(|| io::Error::other("a worker without counters"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
         let caps = Caps { parse, entries: SHAPES };
         let classifier = Classifier::new(key, functions, Arc::clone(&misroutes), caps);
-        let worker = Rc::new(Worker::new(index, shared, classifier, misroutes));
+        let worker = Rc::new(Worker::new(index, shared, classifier, misroutes, metrics));
         LocalSet::new().block_on(&runtime, work(worker, inbox));
     })
 }

@@ -54,11 +54,4 @@ labels! {
         /// Waits for a server connection.
         Waiting = "waiting",
     }
-    /// Label `state` of servers.
-    ServerState {
-        /// On a shelf.
-        Idle = "idle",
-        /// On loan.
-        Active = "active",
-    }
 }

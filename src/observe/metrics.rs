@@ -37,6 +37,10 @@ pub struct NodeFacts {
     pub lag: Option<Duration>,
     /// WAL bytes not replayed.
     pub lag_bytes: Option<u64>,
+    /// Server connections on a shelf.
+    pub idle: usize,
+    /// Server connections on loan, or being dialled or ended.
+    pub active: usize,
 }
 
 /// Registered once; handles are passed.
@@ -50,7 +54,6 @@ pub struct Metrics {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     databases: Mutex<Vec<Arc<str>>>,
-    nodes: Mutex<Vec<Arc<str>>>,
 }
 
 impl Metrics {
@@ -77,11 +80,6 @@ impl Metrics {
         slot(&self.names.databases, name)
     }
 
-    /// The slot of a node name. Not for the hot path.
-    pub fn node(&self, name: &str) -> usize {
-        slot(&self.names.nodes, name)
-    }
-
     /// The text of `GET /metrics`.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
@@ -91,10 +89,6 @@ impl Metrics {
 impl Names {
     pub(super) fn databases(&self) -> Vec<Arc<str>> {
         self.databases.lock().clone()
-    }
-
-    pub(super) fn nodes(&self) -> Vec<Arc<str>> {
-        self.nodes.lock().clone()
     }
 }
 

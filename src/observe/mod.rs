@@ -9,7 +9,7 @@ mod metrics;
 mod scrape;
 mod worker;
 
-pub use labels::{ClassifyPath, ClientState, Sent, ServerState};
+pub use labels::{ClassifyPath, ClientState, Sent};
 pub use logging::{LogControl, LogError, install};
 pub use metrics::{Metrics, NodeFacts, Words};
 pub use worker::WorkerMetrics;

@@ -11,9 +11,9 @@ use prometheus::{
 };
 
 use super::{
-    labels::{ClassifyPath, ClientState, Sent, ServerState},
+    labels::{ClassifyPath, ClientState, Sent},
     metrics::{Names, NodeFacts, Words},
-    worker::{BOUNDS_US, HISTOGRAM, Table, WorkerMetrics, server_cell},
+    worker::{BOUNDS_US, HISTOGRAM, Table, WorkerMetrics},
 };
 
 /// Name, help, labels. interface.md fixes the names.
@@ -122,17 +122,11 @@ impl Scrape {
     }
 
     fn per_node(&self, page: &mut Page) {
-        let (databases, nodes) = (self.names.databases(), self.names.nodes());
-        let position = |names: &[Arc<str>], name: &Arc<str>| names.iter().position(|known| known == name);
         let mut shown = std::collections::BTreeSet::new();
         for facts in (self.nodes)() {
-            if let (Some(database), Some(node)) = (position(&databases, &facts.database), position(&nodes, &facts.node))
-            {
-                for (state, word) in ServerState::WORDS.iter().enumerate() {
-                    let labels = [("database", &*facts.database), ("node", &*facts.node), ("state", *word)];
-                    let count = self.sum(|worker| &worker.servers, server_cell(database, node, state));
-                    page.gauge("pgsluice_servers", &labels, signed(count));
-                }
+            for (state, count) in [("idle", facts.idle), ("active", facts.active)] {
+                let labels = [("database", &*facts.database), ("node", &*facts.node), ("state", state)];
+                page.gauge("pgsluice_servers", &labels, count as f64);
             }
             // A node of several databases is one node.
             if !shown.insert(Arc::clone(&facts.node)) {

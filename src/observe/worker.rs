@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    labels::{ClassifyPath, ClientState, Sent, ServerState},
+    labels::{ClassifyPath, ClientState, Sent},
     metrics::{SLOTS, Words},
 };
 
@@ -27,7 +27,6 @@ pub struct WorkerMetrics {
     pub(super) statements: Table,
     pub(super) statement_seconds: Table,
     pub(super) clients: Table,
-    pub(super) servers: Table,
     pub(super) checkout_seconds: Table,
     pub(super) classified: Table,
     pub(super) fallbacks: Table,
@@ -71,7 +70,6 @@ impl WorkerMetrics {
             statements: Table::new(SLOTS * sent * words.reasons.len()),
             statement_seconds: Table::new(SLOTS * sent * HISTOGRAM),
             clients: Table::new(SLOTS * ClientState::WORDS.len()),
-            servers: Table::new(SLOTS * SLOTS * ServerState::WORDS.len()),
             checkout_seconds: Table::new(HISTOGRAM),
             classified: Table::new(ClassifyPath::WORDS.len()),
             fallbacks: Table::new(words.reasons.len()),
@@ -126,19 +124,4 @@ impl WorkerMetrics {
     pub fn client_leaves(&self, database: usize, state: ClientState) {
         self.clients.add(database * ClientState::WORDS.len() + state.index(), u64::MAX);
     }
-
-    /// A server connection is now in this state.
-    pub fn server_enters(&self, database: usize, node: usize, state: ServerState) {
-        self.servers.add(server_cell(database, node, state.index()), 1);
-    }
-
-    /// A server connection is no longer in this state. It may have entered it on another worker: only the sum counts.
-    pub fn server_leaves(&self, database: usize, node: usize, state: ServerState) {
-        self.servers.add(server_cell(database, node, state.index()), u64::MAX);
-    }
-}
-
-/// The cell of a server state; nodes beyond the slots share the last one.
-pub(super) fn server_cell(database: usize, node: usize, state: usize) -> usize {
-    (database * SLOTS + node.min(SLOTS - 1)) * ServerState::WORDS.len() + state
 }

@@ -10,6 +10,8 @@ use crate::{base::NodeId, net::Address};
 /// What makes two clients share server connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolKey {
+    /// The database clients ask for.
+    pub database: Box<str>,
     /// The node.
     pub node: NodeId,
     /// Where it listens.

@@ -1,6 +1,11 @@
 //! The corridor: a request is read, judged, placed, carried and settled; then the next one.
 
-use std::{future::poll_fn, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use super::{
     end::End,
@@ -10,9 +15,10 @@ use super::{
 };
 use crate::{
     base::SqlState,
+    observe::{ClientState, Sent, WorkerMetrics},
     pool::Together,
     relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
-    route::{Outcome as NodeOutcome, RouteReason, Tried, Where, Wish},
+    route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
     wire::{
         Head,
         backend::{self, TxStatus},
@@ -36,6 +42,8 @@ pub(super) trait Load {
     fn until(&self) -> Until;
     /// Ends with ReadyForQuery.
     fn ends_cycle(&self) -> bool;
+    /// How many statements it runs, for the counters.
+    fn statements(&self) -> u32;
     /// Its bytes are done with.
     fn consume(&mut self, session: &mut Session);
 }
@@ -276,11 +284,13 @@ impl Session {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
+        let _busy = Busy::new(&self.worker.metrics, self.tenant.slot);
         loop {
             attempt += 1;
             let newly = self.held.is_none();
             if newly {
                 if let Err(refusal) = self.acquire(wish, &mut tried).await {
+                    self.count(Sent::Refused, load.statements());
                     return self.refuse(load, &refusal);
                 }
             } else if !self.group_open || self.last.reason.is_none() {
@@ -291,6 +301,12 @@ impl Session {
                 self.last.pinned = self.pins.reason();
                 self.last.waited = Duration::ZERO;
             }
+            let sent = match (newly, self.last.role) {
+                (false, _) => Sent::Held,
+                (true, Some(Role::Replica)) => Sent::Replica,
+                (true, _) => Sent::Primary,
+            };
+            let started = Instant::now();
             self.feed.reset();
             let mark = self.client.out.len();
             if self.prologue() == Together::No && !self.finish_prologue().await {
@@ -321,6 +337,8 @@ impl Session {
                     if repeatable {
                         load.consume(self);
                     }
+                    self.count(sent, load.statements());
+                    self.worker.metrics.statement_seconds(self.tenant.slot, sent, started.elapsed());
                     if self.feed.hidden_error.is_some() {
                         // Something of ours failed in front of the client's request, which cannot be. What ran after it ran with
                         // settings that are not known, so neither this server nor this session can go on.
@@ -380,6 +398,14 @@ impl Session {
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing => return Err(End::Left),
             }
+        }
+    }
+
+    /// Counts statements that went somewhere, or nowhere, for the reason just noted.
+    pub(super) fn count(&self, sent: Sent, statements: u32) {
+        let reason = self.last.reason.unwrap_or(RouteReason::NoReplica).index();
+        for _ in 0..statements {
+            self.worker.metrics.statement(self.tenant.slot, sent, reason);
         }
     }
 
@@ -525,6 +551,27 @@ impl Session {
         if let Some(tenant) = self.worker.tenant(&user, &self.database) {
             self.tenant = tenant;
         }
+    }
+}
+
+/// Counts the client as active while it lives.
+struct Busy {
+    metrics: Arc<WorkerMetrics>,
+    slot: usize,
+}
+
+impl Busy {
+    fn new(metrics: &Arc<WorkerMetrics>, slot: usize) -> Self {
+        metrics.client_leaves(slot, ClientState::Idle);
+        metrics.client_enters(slot, ClientState::Active);
+        Self { metrics: Arc::clone(metrics), slot }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.metrics.client_leaves(self.slot, ClientState::Active);
+        self.metrics.client_enters(self.slot, ClientState::Idle);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::state::Session;
 use crate::{
     base::{Report, SqlState},
+    observe::ClientState,
     pool::Params,
     relay::{ClientGone, Outcome, Until},
     wire::{
@@ -46,6 +47,7 @@ impl Session {
         if self.held.is_some() {
             self.clean_up().await;
         }
+        self.worker.metrics.client_leaves(self.tenant.slot, ClientState::Idle);
         self.worker.leave(self.pid);
     }
 

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     base::SqlState,
+    observe::Sent,
     relay::{Ack, Names, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
     sql::{Shape, facts::Verb},
@@ -309,6 +310,8 @@ impl Session {
                 let (Some(local), Some(statement)) = (local, &item.statement) else { return false };
                 let text = statement.text.clone();
                 let ran = self.run_local(local, &text, false);
+                let reason = RouteReason::TransactionControl.index();
+                self.worker.metrics.statement(self.tenant.slot, Sent::Answered, reason);
                 self.feed.say_locals(self.client.say());
                 if ran == Ran::Error {
                     self.skipping = true;
@@ -425,6 +428,10 @@ impl Load for OwedSync {
         true
     }
 
+    fn statements(&self) -> u32 {
+        0
+    }
+
     fn consume(&mut self, _: &mut Session) {}
 }
 
@@ -458,6 +465,10 @@ impl Load for Batch {
 
     fn ends_cycle(&self) -> bool {
         self.ends == Ends::Sync
+    }
+
+    fn statements(&self) -> u32 {
+        self.items.iter().filter(|item| item.tag == tag::EXECUTE).count() as u32
     }
 
     fn consume(&mut self, session: &mut Session) {

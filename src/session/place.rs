@@ -9,10 +9,12 @@ use super::{
 use crate::{
     base::{Report, SqlState},
     config::PoolMode,
+    observe::ClientState,
     pool::{CheckoutError, Lease, Together},
     relay::{Ack, Owed, Until, What},
     route::{
-        Ask, ClusterView, Defaults, Need, Patience, Phase, Placement, RouteReason, Tried, Where, Wish, decide, place,
+        Ask, ClusterView, Defaults, Need, Patience, Phase, Placement, Role, RouteReason, Tried, Where, Wish, decide,
+        place,
     },
     sql::Classified,
 };
@@ -97,6 +99,10 @@ impl Session {
                     self.last.reason = Some(if tried.is_empty() { reason } else { RouteReason::Retried });
                     self.last.waited = now.saturating_sub(started);
                     self.last.pinned = None;
+                    self.worker.metrics.checkout(self.last.waited);
+                    if wish.place == Where::Replica && self.last.role == Some(Role::Primary) {
+                        self.worker.metrics.read_fallback(reason.index());
+                    }
                     self.feed.status = Some(crate::wire::backend::TxStatus::Idle);
                     self.held = Some(Held { lease, node, since: now });
                     return Ok(());
@@ -160,12 +166,17 @@ impl Session {
         }
         let deadline = local.pool.settings().checkout_timeout;
         self.handle.wait();
+        let (metrics, slot) = (&self.worker.metrics, self.tenant.slot);
+        metrics.client_leaves(slot, ClientState::Active);
+        metrics.client_enters(slot, ClientState::Waiting);
         let handle = std::rc::Rc::clone(&self.handle);
         let lease = tokio::select! {
             biased;
             () = handle.interrupted() => Err(CheckoutError::Canceled),
             lease = Box::pin(local.checkout(deadline)) => lease,
         };
+        metrics.client_leaves(slot, ClientState::Waiting);
+        metrics.client_enters(slot, ClientState::Active);
         self.handle.rest();
         lease
     }

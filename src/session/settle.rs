@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::state::{Deeds, Last, Pins, Session};
+use super::state::{Deeds, Last, PIN_REASONS, Pins, Session};
 use crate::{
     config::PoolMode,
     pool::{Params, quote_literal},
@@ -161,6 +161,7 @@ impl Session {
 
     /// Asks the server what the transaction left behind.
     async fn read_back(&mut self) {
+        let before = self.pins;
         let deeds = std::mem::take(&mut self.deeds);
         if deeds.load {
             self.pins.load = true;
@@ -194,7 +195,7 @@ impl Session {
                 self.held = None;
                 return;
             };
-            self.learn(&row, &names, look);
+            self.learn(&row, &names, look, before);
         }
         if deeds.opaque && !self.pins.any() {
             if !self.hidden(RESET).await {
@@ -209,7 +210,7 @@ impl Session {
     }
 
     /// Takes over what the server says its parameters are, and what lives in its session.
-    fn learn(&mut self, row: &[u8], names: &BTreeMap<Box<str>, Last>, look: bool) {
+    fn learn(&mut self, row: &[u8], names: &BTreeMap<Box<str>, Last>, look: bool, before: Pins) {
         let Ok(row) = DataRow::parse(row) else {
             self.held = None;
             return;
@@ -247,6 +248,12 @@ impl Session {
                 prepare: lives(4),
                 ..self.pins
             };
+        }
+        if !before.any()
+            && let Some(reason) = self.pins.reason()
+        {
+            let index = PIN_REASONS.iter().position(|r| *r == reason);
+            self.worker.metrics.pinned(index.unwrap_or_default());
         }
     }
 }

@@ -15,6 +15,7 @@ use super::cancel::Keys;
 use crate::{
     base::{Clock, Generation, NodeId},
     config::{Config, Database, Secret, User},
+    observe::Metrics,
     pool::Pools,
     route::ClusterView,
     wire::scram::{MockSecret, Verifier},
@@ -121,7 +122,7 @@ pub struct Shared {
     /// The present generation.
     pub snapshot: ArcSwap<Snapshot>,
     /// Server connections.
-    pub pools: Pools,
+    pub pools: Arc<Pools>,
     /// Cancel keys of all sessions.
     pub keys: Keys,
     /// Clients against limits.
@@ -130,6 +131,8 @@ pub struct Shared {
     pub mock: MockSecret,
     /// No new clients; idle ones leave.
     pub draining: AtomicBool,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
     /// The process's clock.
     pub clock: Clock,
     /// Asks the control plane to look at a node at once. Never blocks.

@@ -10,10 +10,11 @@ use super::{
 use crate::{
     base::SqlState,
     config::PoolMode,
+    observe::{self, Sent},
     relay::{Names, Owed, Until, What},
     route::{RouteReason, Where, Wish},
     sql::{
-        Classified, Facts,
+        Classified, ClassifyPath, Facts,
         facts::{Effect, TxVerb, Verb},
     },
     wire::{
@@ -55,6 +56,10 @@ impl Load for Whole {
 
     fn ends_cycle(&self) -> bool {
         true
+    }
+
+    fn statements(&self) -> u32 {
+        1
     }
 
     fn consume(&mut self, session: &mut Session) {
@@ -151,6 +156,7 @@ impl Session {
         } else {
             return false;
         }
+        self.worker.metrics.statement(self.tenant.slot, Sent::Answered, RouteReason::TransactionControl.index());
         self.client.consume(total);
         self.feed.say_locals(self.client.say());
         let status = self.status();
@@ -193,7 +199,13 @@ impl Session {
 impl super::worker::Worker {
     /// What a text says.
     pub(super) fn classify(&self, text: &[u8], rules: crate::sql::StringRules) -> Classified {
-        self.classifier.borrow_mut().classify(text, rules)
+        let classified = self.classifier.borrow_mut().classify(text, rules);
+        self.metrics.classified(match classified.path {
+            ClassifyPath::Table => observe::ClassifyPath::Table,
+            ClassifyPath::Parse => observe::ClassifyPath::Parse,
+            ClassifyPath::Unparsable => observe::ClassifyPath::Unparsable,
+        });
+        classified
     }
 
     /// What is known of a text that is too long to be read.

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     base::{Report, SqlState},
     net::Stream,
+    observe::ClientState,
     pool::{Params, quote_literal},
     relay::{Client, Feed, Outgoing},
     route::Floor,
@@ -41,6 +42,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
     };
     match outcome {
         Ok(Some(entry)) => {
+            worker.metrics.client_enters(entry.tenant.slot, ClientState::Idle);
             let session = Session {
                 handle: worker.enter(entry.pid),
                 tenant: entry.tenant,

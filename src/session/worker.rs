@@ -15,6 +15,7 @@ use crate::{
     base::Generation,
     config::{Database, Secret, User},
     net::Address,
+    observe::WorkerMetrics,
     pool::{Local, Login, PoolKey, Settings},
     relay::Buffers,
     route::{ClusterView, Dice},
@@ -27,6 +28,8 @@ pub struct Worker {
     pub index: usize,
     /// What all workers share.
     pub shared: Arc<Shared>,
+    /// Its counters.
+    pub metrics: Arc<WorkerMetrics>,
     /// Buffers.
     pub buffers: Rc<Buffers>,
     pub(super) classifier: RefCell<Classifier>,
@@ -48,6 +51,8 @@ pub struct Tenant {
     pub database: Arc<Database>,
     /// Its index.
     pub database_index: usize,
+    /// Its slot in the metrics.
+    pub slot: usize,
     /// The user.
     pub user: Arc<User>,
     /// What is known of the nodes.
@@ -58,9 +63,16 @@ pub struct Tenant {
 
 impl Worker {
     /// The worker of this number.
-    pub fn new(index: usize, shared: Arc<Shared>, classifier: Classifier, misroutes: Arc<Misroutes>) -> Self {
+    pub fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        classifier: Classifier,
+        misroutes: Arc<Misroutes>,
+        metrics: Arc<WorkerMetrics>,
+    ) -> Self {
         Self {
             index,
+            metrics,
             shared,
             buffers: Rc::default(),
             classifier: RefCell::new(classifier),
@@ -103,6 +115,7 @@ impl Worker {
         let dbname = found.dbname.as_deref().unwrap_or(database);
         let locals = found.nodes.iter().map(|node| {
             let key = PoolKey {
+                database: found.name.as_str().into(),
                 node: node.id,
                 address: Address::new(&node.host, node.port),
                 dbname: dbname.into(),
@@ -115,6 +128,7 @@ impl Worker {
             generation: snapshot.generation,
             database: Arc::clone(found),
             database_index,
+            slot: self.shared.metrics.database(&found.name),
             user: Arc::clone(user),
             view,
             locals: locals.collect(),
