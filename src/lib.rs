@@ -18,5 +18,6 @@
 //! | 9 | `cli`, `main` |
 
 pub mod base;
+pub mod cli;
 pub mod config;
 pub mod sql;
