@@ -14,6 +14,8 @@ pub struct Msg {
 pub enum Detail {
     /// `1 2 T D C(SELECT 1) Z(I)`, errors with their SQLSTATE.
     Letters,
+    /// What must be the same even if the proxy made the errors: not the place in PostgreSQL's source.
+    Meaning,
     /// Everything that must be the same on two runs.
     Full,
 }
@@ -50,26 +52,26 @@ impl Msg {
             (b'Z', _) => format!("Z({})", show(&self.body)),
             (b'C', _) => format!("C({})", at.text()),
             (b'E', Detail::Letters) => format!("E({})", self.sqlstate().unwrap_or_default()),
-            (b'E' | b'N', Detail::Full) => {
+            (b'E' | b'N', Detail::Full | Detail::Meaning) => {
                 let all =
                     fields(&self.body).into_iter().map(|(c, t)| format!("{}={t}", char::from(c))).collect::<Vec<_>>();
                 format!("{letter}({})", all.join(" "))
             }
             (b'S', Detail::Letters) => format!("S({})", at.text()),
-            (b'S', Detail::Full) => format!("S({}={})", at.text(), at.text()),
-            (b'D', Detail::Full) => {
+            (b'S', Detail::Full | Detail::Meaning) => format!("S({}={})", at.text(), at.text()),
+            (b'D', Detail::Full | Detail::Meaning) => {
                 let values = self.values().into_iter().map(|v| v.unwrap_or_else(|| "∅".to_owned()));
                 format!("D({})", values.collect::<Vec<_>>().join(","))
             }
-            (b'T', Detail::Full) => format!("T({})", row_description(&self.body)),
+            (b'T', Detail::Full | Detail::Meaning) => format!("T({})", row_description(&self.body)),
             // The process id differs between runs.
-            (b'A', Detail::Full) => {
+            (b'A', Detail::Full | Detail::Meaning) => {
                 at.int32();
                 format!("A({} {})", at.text(), at.text())
             }
             (b'K', _) => "K".to_owned(),
             (b'n' | b'1' | b'2' | b'3' | b's' | b'I' | b'c', _) | (_, Detail::Letters) => letter,
-            (_, Detail::Full) => format!("{letter}({})", show(&self.body)),
+            (_, Detail::Full | Detail::Meaning) => format!("{letter}({})", show(&self.body)),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod backend;
 mod client;
 mod frontend;
+mod script;
 mod world;
 
 use std::{
@@ -39,10 +40,7 @@ macro_rules! cases {
 pub(crate) use cases;
 
 fn all() -> Vec<Case> {
-    vec![Case::new("harness::login", |world: &World| {
-        let mut client = world.proxy(&world::Setup::default()).login();
-        assert_eq!(client.query("select 1").letters(), "T D C(SELECT 1) Z(I)");
-    })]
+    script::cases()
 }
 
 /// What the command line asks for.

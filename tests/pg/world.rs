@@ -134,7 +134,7 @@ impl Setup {
     fn pgbouncer_ini(&self, port: u16, cluster: &Cluster, users: &Path) -> String {
         format!(
             "[databases]\napp = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port={port}\nunix_socket_dir=\n\
-             auth_type=scram-sha-256\nauth_file={}\npool_mode={}\ndefault_pool_size={}\nmax_prepared_statements=100\nquery_wait_timeout=5\n\
+             auth_type=scram-sha-256\nauth_file={}\npool_mode={}\ndefault_pool_size={}\nquery_wait_timeout=5\n\
              ignore_startup_parameters=extra_float_digits,options,search_path\n",
             cluster.primary().port(),
             users.display(),
