@@ -179,6 +179,7 @@ pub struct World {
     pub via: Via,
     cluster: OnceCell<Cluster>,
     proxies: RefCell<HashMap<Setup, Rc<Proxy>>>,
+    standing: RefCell<HashMap<(u16, String), Client>>,
 }
 
 impl World {
@@ -189,7 +190,7 @@ impl World {
             Ok("pgsluice") | Err(_) => Via::Pgsluice,
             Ok(other) => panic!("PGSLUICE_TEST_VIA={other}: pgsluice, direct or pgbouncer"),
         };
-        Self { via, cluster: OnceCell::new(), proxies: RefCell::default() }
+        Self { via, cluster: OnceCell::new(), proxies: RefCell::default(), standing: RefCell::default() }
     }
 
     /// A primary and two replicas, shared by all tests that leave them as they were.
@@ -248,26 +249,30 @@ impl World {
         start_cluster(replicas)
     }
 
-    /// A superuser's connection straight to the shared primary.
-    pub fn superuser(&self) -> Client {
-        direct(self.cluster().primary(), "postgres")
+    /// Asks a node of the shared cluster on a standing connection that goes around the proxy; the first value of the answer.
+    pub fn ask(&self, node: &Node, user: &str, sql: &str) -> String {
+        let mut standing = self.standing.borrow_mut();
+        let client = standing.entry((node.port(), user.to_owned())).or_insert_with(|| direct(node, user));
+        client.value(sql)
+    }
+
+    /// The same as superuser on the primary.
+    pub fn superuser(&self, sql: &str) -> String {
+        self.ask(self.cluster().primary(), "postgres", sql)
     }
 
     /// Runs SQL as the application's user on the shared primary and waits until the replicas have it.
     pub fn prepare(&self, sql: &str) {
-        let mut client = direct(self.cluster().primary(), "app");
-        let reply = client.query(sql);
-        assert_eq!(reply.sqlstate(), None, "{sql}: {}", reply.render(crate::backend::Detail::Full));
+        self.ask(self.cluster().primary(), "app", sql);
         self.settle();
     }
 
     /// Waits until the replicas have applied all that the primary has committed.
     pub fn settle(&self) {
-        let target = self.superuser().value("select pg_current_wal_insert_lsn()");
+        let target = self.superuser("select pg_current_wal_flush_lsn()");
+        let sql = format!("select pg_last_wal_replay_lsn() >= '{target}'::pg_lsn");
         for replica in self.cluster().replicas() {
-            let mut client = direct(replica, "postgres");
-            let sql = format!("select pg_last_wal_replay_lsn() >= '{target}'::pg_lsn");
-            eventually("the replicas to catch up", || client.value(&sql) == "t");
+            eventually("the replicas to catch up", || self.ask(replica, "postgres", &sql) == "t");
         }
     }
 }

@@ -75,8 +75,7 @@ fn before(world: &World, script: &Script) {
 fn hygiene(world: &World, port: u16) {
     let open = "select count(*) from pg_stat_activity where usename in ('app', 'bob') and backend_type = 'client backend' \
         and (state like 'idle in transaction%' or state = 'active')";
-    let mut superuser = world.superuser();
-    eventually("open transactions to end", || superuser.value(open) == "0");
+    eventually("open transactions to end", || world.superuser(open) == "0");
     let leftovers = |port: u16| {
         let mut client = Client::login(port, &Login::default()).unwrap_or_else(|t| panic!("login after the case: {t}"));
         let reply = client.query(LEFTOVERS);
