@@ -38,6 +38,18 @@ impl Msg {
         (0..count).map(|_| at.counted().map(|v| show(&v))).collect()
     }
 
+    /// A RowDescription's names.
+    pub fn column_names(&self) -> Vec<String> {
+        let mut at = Reader(&self.body);
+        let count = at.int16();
+        let name = |at: &mut Reader<'_>| {
+            let name = at.text();
+            at.take(18);
+            name
+        };
+        (0..count).map(|_| name(&mut at)).collect()
+    }
+
     /// A ParameterStatus.
     pub fn parameter(&self) -> Option<(String, String)> {
         let mut at = Reader(&self.body);

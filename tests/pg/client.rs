@@ -141,6 +141,16 @@ impl Reply {
     }
 }
 
+/// The columns of SHOW pgsluice.route that tests ask about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub node: String,
+    pub role: String,
+    pub reason: String,
+    pub cache: String,
+    pub pinned: String,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub struct Client {
@@ -346,6 +356,23 @@ impl Client {
         let reply = self.query(sql);
         assert_eq!(reply.sqlstate(), None, "{sql}: {}", reply.render(Detail::Full));
         reply.value()
+    }
+
+    /// Where the statement before ran.
+    pub fn route(&mut self) -> Route {
+        let reply = self.query("SHOW pgsluice.route");
+        let names = reply.0.iter().find(|m| m.tag == b'T').map(Msg::column_names).unwrap_or_default();
+        let row = reply.rows().into_iter().next().unwrap_or_default();
+        let column =
+            |name: &str| names.iter().position(|n| n == name).and_then(|i| row.get(i).cloned()).unwrap_or_default();
+        assert_eq!(reply.sqlstate(), None, "{}", reply.render(Detail::Full));
+        Route {
+            node: column("node"),
+            role: column("role"),
+            reason: column("reason"),
+            cache: column("cache"),
+            pinned: column("pinned"),
+        }
     }
 
     /// An extended query with text parameters.

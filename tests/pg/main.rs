@@ -7,7 +7,12 @@
 
 mod backend;
 mod client;
+mod clients;
 mod frontend;
+mod lifecycle;
+mod login;
+mod nodes;
+mod routing;
 mod script;
 mod world;
 
@@ -17,30 +22,47 @@ use std::{
     time::Instant,
 };
 
-use world::World;
+use world::{Via, World};
 
 /// One test.
 pub struct Case {
     name: String,
+    needs: Needs,
     run: Box<dyn Fn(&World)>,
 }
 
+/// What a test is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Holds for PostgreSQL itself, too.
+    Nothing,
+    /// Asks what only pgsluice can answer.
+    Pgsluice,
+}
+
 impl Case {
-    pub fn new(name: impl Into<String>, run: impl Fn(&World) + 'static) -> Self {
-        Self { name: name.into(), run: Box::new(run) }
+    pub fn new(name: impl Into<String>, needs: Needs, run: impl Fn(&World) + 'static) -> Self {
+        Self { name: name.into(), needs, run: Box::new(run) }
     }
 }
 
 /// Functions of one module as cases `module::function`.
 macro_rules! cases {
-    ($module:literal: $($name:ident),* $(,)?) => {
-        vec![$($crate::Case::new(concat!($module, "::", stringify!($name)), $name)),*]
+    ($module:literal, $needs:ident: $($name:ident),* $(,)?) => {
+        [$($crate::Case::new(concat!($module, "::", stringify!($name)), $crate::Needs::$needs, $name)),*]
     };
 }
 pub(crate) use cases;
 
-fn all() -> Vec<Case> {
-    script::cases()
+fn all(via: Via) -> Vec<Case> {
+    let mut cases = script::cases();
+    cases.extend(login::cases());
+    cases.extend(clients::cases());
+    cases.extend(routing::cases());
+    cases.extend(nodes::cases());
+    cases.extend(lifecycle::cases());
+    cases.retain(|case| via == Via::Pgsluice || case.needs == Needs::Nothing);
+    cases
 }
 
 /// What the command line asks for.
@@ -80,14 +102,15 @@ impl Wanted {
 
 fn main() -> ExitCode {
     let wanted = Wanted::from_arguments();
-    let (chosen, left): (Vec<Case>, Vec<Case>) = all().into_iter().partition(|case| wanted.includes(&case.name));
+    let world = World::new();
+    let (chosen, left): (Vec<Case>, Vec<Case>) =
+        all(world.via).into_iter().partition(|case| wanted.includes(&case.name));
     if wanted.list {
         chosen.iter().for_each(|case| println!("{}: test", case.name));
         return ExitCode::SUCCESS;
     }
     println!("\nrunning {} tests", chosen.len());
     std::panic::set_hook(Box::new(|what| println!("{what}")));
-    let world = World::new();
     let began = Instant::now();
     let mut failed = Vec::new();
     for case in &chosen {

@@ -7,7 +7,7 @@ mod run;
 
 use std::{fs, path::Path};
 
-use crate::{Case, world::World};
+use crate::{Case, Needs, world::World};
 
 /// One step of a case: what a client does, and what must come back.
 #[derive(Clone, Debug)]
@@ -70,9 +70,13 @@ pub fn cases() -> Vec<Case> {
         for script in scripts {
             for (word, setup) in run::setups(&script) {
                 let script = script.clone();
-                cases.push(Case::new(format!("wire::{stem}::{} [{word}]", script.name), move |world: &World| {
-                    run::check(world, &script, &setup);
-                }));
+                cases.push(Case::new(
+                    format!("wire::{stem}::{} [{word}]", script.name),
+                    Needs::Nothing,
+                    move |world: &World| {
+                        run::check(world, &script, &setup);
+                    },
+                ));
             }
         }
     }

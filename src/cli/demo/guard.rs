@@ -74,7 +74,7 @@ pid=$!
 echo $pid
 exec >/dev/null
 cat
-kill -KILL $pid 2>/dev/null
+kill -KILL $pid 2>/dev/null; wait
 "#;
 
 /// A child process that ends when this value is dropped, or when this process is gone in any way.

@@ -165,7 +165,9 @@ impl Words<'_> {
     /// A word such as `r=1,0`, if it comes next.
     fn optional_numbers(&mut self, key: &str) -> Result<Vec<u16>, String> {
         let Some(Word::Bare(word)) = self.0.as_slice().first() else { return Ok(Vec::new()) };
-        let Some(numbers) = word.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else { return Ok(Vec::new()) };
+        let Some(numbers) = word.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else {
+            return Ok(Vec::new());
+        };
         self.0.next();
         numbers.split(',').map(|n| n.parse().map_err(|_| format!("not a number: {n}"))).collect()
     }

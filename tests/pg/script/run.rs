@@ -91,11 +91,17 @@ fn say(script: &Script, port: u16, mut wrong_routes: Option<&mut Vec<String>>) -
     for step in &script.steps {
         let (reply, trouble) = act(&mut clients, step, port);
         note(&mut said, script, step.client, &reply, trouble);
-        if let (Some(want), Some(wrong), Some(client)) = (&step.route, wrong_routes.as_mut(), clients.get_mut(&step.client)) {
+        if let (Some(want), Some(wrong), Some(client)) =
+            (&step.route, wrong_routes.as_mut(), clients.get_mut(&step.client))
+        {
             let answer = client.query("SHOW pgsluice.route");
             let role = answer.rows().first().and_then(|row| row.get(1).cloned()).unwrap_or_default();
             if role != *want {
-                wrong.push(format!("line {}: went to {role:?}, not to {want}: {}", step.line, answer.render(Detail::Full)));
+                wrong.push(format!(
+                    "line {}: went to {role:?}, not to {want}: {}",
+                    step.line,
+                    answer.render(Detail::Full)
+                ));
             }
         }
     }
