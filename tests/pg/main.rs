@@ -41,6 +41,7 @@ pub enum Needs {
 }
 
 impl Case {
+    /// A test by its name, `module::what_holds`.
     pub fn new(name: impl Into<String>, needs: Needs, run: impl Fn(&World) + 'static) -> Self {
         Self { name: name.into(), needs, run: Box::new(run) }
     }

@@ -51,7 +51,8 @@ pub(super) async fn statements(port: u16) -> Result<(), DemoError> {
 /// Where the statement before ran, as one piece of a line.
 async fn route(client: &Client) -> Result<String, DemoError> {
     let answer = client.simple_query("SHOW pgsluice.route").await?;
-    let row = answer.iter().find_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
+    let row =
+        answer.iter().find_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
     let Some(row) = row else { return Ok(String::new()) };
     let column = |name: &str| text(row, name);
     Ok(format!("{:<9} {:<8} {}", column("node"), column("role"), column("reason")).trim_end().to_owned())

@@ -1,6 +1,10 @@
 //! Saying a script and comparing the traces.
 
-use std::{collections::BTreeMap, thread::sleep, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    thread::sleep,
+    time::Duration,
+};
 
 use super::{Act, Read, Script, Step};
 use crate::{
@@ -142,13 +146,13 @@ fn act(clients: &mut BTreeMap<char, Client>, step: &Step, port: u16) -> (Reply, 
             (Reply::default(), None)
         }
         Act::Say { segments, read } => {
-            if !clients.contains_key(&step.client) {
-                match Client::login(port, &Login::default()) {
-                    Ok(client) => clients.insert(step.client, client),
+            let client = match clients.entry(step.client) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => match Client::login(port, &Login::default()) {
+                    Ok(client) => place.insert(client),
                     Err(trouble) => return (Reply::default(), Some(trouble)),
-                };
-            }
-            let client = clients.get_mut(&step.client).expect("just connected");
+                },
+            };
             for (i, segment) in segments.iter().enumerate() {
                 if i > 0 {
                     // Provokes separate reads; nothing depends on it.
