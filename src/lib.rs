@@ -17,7 +17,17 @@
 //! | 8 | `app` |
 //! | 9 | `cli`, `main` |
 
+pub mod admin;
+pub mod app;
 pub mod base;
 pub mod cli;
+pub mod cluster;
 pub mod config;
+pub mod net;
+pub mod observe;
+pub mod pool;
+pub mod relay;
+pub mod route;
+pub mod session;
 pub mod sql;
+pub mod wire;

@@ -10,6 +10,6 @@ mod sqlstate;
 
 pub use blame::{Blame, Report};
 pub use clock::Clock;
-pub use ids::{NodeId, Generation};
+pub use ids::{Generation, NodeId};
 pub use lsn::Lsn;
 pub use sqlstate::SqlState;

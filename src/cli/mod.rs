@@ -1,3 +1,15 @@
 //! One file per command of `pgsluice`. A command reads its arguments, calls the rooms and prints; it thinks nothing itself.
 
+pub mod args;
+mod check;
 pub mod demo;
+mod explain;
+mod run;
+mod schema;
+mod test;
+
+pub use check::check;
+pub use explain::explain;
+pub use run::run;
+pub use schema::schema;
+pub use test::test;

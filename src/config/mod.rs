@@ -1,10 +1,29 @@
-//! Text → truth, once. `raw` mirrors the YAML, `check` finds every fault and builds [`Config`].
+//! Text → truth, once. `raw` lists the keys of the YAML file, `check` finds every fault and builds [`Config`].
 //!
 //! No room reads YAML or the environment after this one; nobody changes a [`Config`]: a reload makes a new one.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+mod check;
+mod fault;
+mod hostport;
+mod load;
+mod nodes;
+mod raw;
+mod schema;
+mod section;
+mod tree;
+mod unbuilt;
+mod users;
+mod value;
+mod verifier;
+mod words;
+
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::base::NodeId;
+
+pub use fault::{At, Fault, Faults, Warning};
+pub use load::{check_rule_file, rule_files};
+pub use schema::json_schema;
 
 /// A checked configuration. Every reference resolves, every number is in range.
 #[derive(Clone, Debug)]
@@ -25,6 +44,10 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Log level and format. Level reloads.
     pub log: Log,
+    /// What happens to session features. Reloadable.
+    pub session_guard: SessionGuard,
+    /// Globs of rule files, relative to the configuration file. Reloadable.
+    pub rules: Vec<String>,
 }
 
 /// One listening address.
@@ -46,7 +69,7 @@ pub enum PoolMode {
 }
 
 /// What clients name in the startup packet.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Database {
     /// The name clients use; `*` matches any other name.
     pub name: String,
@@ -198,8 +221,8 @@ pub struct Routing {
     pub defer_begin: bool,
 }
 
-/// What a user of the configuration proves itself with.
-#[derive(Clone, Debug, PartialEq)]
+/// What a user of the configuration proves itself with. Its `Debug` shows only the kind.
+#[derive(Clone, PartialEq)]
 pub enum Secret {
     /// Clear text.
     Password(String),
@@ -260,8 +283,8 @@ pub struct Limits {
     pub parse: usize,
 }
 
-/// `admin:`.
-#[derive(Clone, Debug, PartialEq)]
+/// `admin:`. Its `Debug` shows only the number of tokens.
+#[derive(Clone, PartialEq)]
 pub struct Admin {
     /// Where /metrics, /healthz, /readyz and the API listen.
     pub listen: SocketAddr,
@@ -285,3 +308,107 @@ pub struct Log {
     /// Default text.
     pub format: LogFormat,
 }
+
+/// State of a server session that does not follow a client to another server connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum Feature {
+    Listen,
+    TempTable,
+    AdvisoryLock,
+    WithHoldCursor,
+    Prepare,
+    Set,
+    Load,
+}
+
+/// What happens when a client uses such a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardMode {
+    /// Nothing: the state stays behind on the server connection.
+    Allow,
+    /// Like allow, and the client gets a warning.
+    Warn,
+    /// The client keeps its server connection while the state lasts.
+    Pin,
+    /// ERROR 0A000.
+    Block,
+}
+
+/// `session_guard:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionGuard {
+    /// For features that are not listed, default pin.
+    pub mode: GuardMode,
+    /// Overrides per feature.
+    pub features: Vec<(Feature, GuardMode)>,
+}
+
+impl SessionGuard {
+    /// The mode for one feature.
+    pub fn mode_of(&self, feature: Feature) -> GuardMode {
+        self.features.iter().find(|(listed, _)| *listed == feature).map_or(self.mode, |(_, mode)| *mode)
+    }
+}
+
+impl Config {
+    /// The port in the name of Unix sockets: the first TCP listener's, 6432 without one.
+    pub fn port(&self) -> u16 {
+        let tcp = self.listen.iter().find_map(|listen| match listen {
+            Listen::Tcp(address) => Some(address.port()),
+            Listen::Unix(_) => None,
+        });
+        tcp.unwrap_or(6432)
+    }
+
+    /// The database for a client's request: its own name, else `*`.
+    pub fn database(&self, name: &str) -> Option<&Arc<Database>> {
+        let named = self.databases.iter().find(|database| database.name == name && name != "*");
+        named.or_else(|| self.databases.iter().find(|database| database.name == "*"))
+    }
+
+    /// The keys in which `new` differs and which only a restart takes over.
+    pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
+        let changes = [
+            ("listen", self.listen != new.listen),
+            ("workers", self.workers != new.workers),
+            ("admin", self.admin != new.admin),
+            ("log.format", self.log.format != new.log.format),
+        ];
+        changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("name", &self.name)
+            .field("dbname", &self.dbname)
+            .field("nodes", &self.nodes)
+            .field("server_user", &self.server_user)
+            .field("server_password", &self.server_password.as_ref().map(|_| "…"))
+            .field("pool", &self.pool)
+            .field("routing", &self.routing)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Password(_) => "Password(…)",
+            Self::Verifier(_) => "Verifier(…)",
+            Self::Md5(_) => "Md5(…)",
+            Self::None => "None",
+        })
+    }
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").field("listen", &self.listen).field("tokens", &self.tokens.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -136,9 +136,16 @@ pub struct TxOptions {
 #[allow(missing_docs, reason = "SQL's own names")]
 pub enum TxVerb {
     /// `start` is true for the spelling START TRANSACTION, whose command tag differs.
-    Begin { options: TxOptions, start: bool },
-    Commit { chain: bool },
-    Rollback { chain: bool },
+    Begin {
+        options: TxOptions,
+        start: bool,
+    },
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint,
     Release,
     RollbackTo,
@@ -243,4 +250,38 @@ pub struct Facts {
     pub needs_literals: bool,
     /// The parser could not read it; `error` holds its message for `explain`.
     pub error: Option<Box<str>>,
+}
+
+impl Facts {
+    /// Facts of a text that could not be read: it may do anything, so nothing is proven.
+    pub fn unparsable(error: impl Into<Box<str>>) -> Self {
+        Self {
+            statements: 1,
+            verb: Verb::Unknown,
+            kind: Kind::Unknown,
+            proven_read_only: false,
+            primary: Some(PrimaryReason::Unparsable),
+            reads: Box::default(),
+            writes: Box::default(),
+            functions: Box::default(),
+            tx: Box::default(),
+            effects: Box::new([Effect::OpaqueCode]),
+            needs_literals: false,
+            error: Some(error.into()),
+        }
+    }
+
+    /// Facts of a text without a statement.
+    pub fn empty() -> Self {
+        Self {
+            statements: 0,
+            verb: Verb::Empty,
+            kind: Kind::Empty,
+            proven_read_only: true,
+            primary: None,
+            effects: Box::default(),
+            error: None,
+            ..Self::unparsable("")
+        }
+    }
 }

@@ -4,6 +4,23 @@
 //! a shape seen before costs one table look-up, a new one is parsed once by PostgreSQL's own grammar and walked
 //! whole into [`Facts`]. This room must never guess "read": what it cannot prove is not proven.
 
+mod classify;
 pub mod facts;
+mod functions;
+mod hints;
+pub mod lexer;
+mod misroutes;
+mod parse;
+mod relations;
+mod shape;
+mod table;
+mod words;
 
+pub use classify::{Caps, Classified, Classifier, ClassifyPath, Known};
 pub use facts::Facts;
+pub use functions::{BadFunctions, FunctionClass, Functions};
+pub use hints::{HintTarget, Hints};
+pub use lexer::StringRules;
+pub use misroutes::Misroutes;
+pub use parse::fingerprint;
+pub use shape::{Shape, ShapeKey};

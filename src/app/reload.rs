@@ -1,0 +1,63 @@
+//! All or nothing: a bad file changes nothing and says why.
+
+use std::{path::PathBuf, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::{
+    base::Generation,
+    cluster::Cluster,
+    config::Config,
+    net::Address,
+    observe::LogControl,
+    session::{Shared, Snapshot},
+};
+
+/// Re-reads the configuration; calls come one after the other.
+pub(super) struct Reloader {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    cluster: Cluster,
+    log: LogControl,
+    turn: Mutex<()>,
+}
+
+impl Reloader {
+    /// For the file the process was started with.
+    pub(super) fn new(path: PathBuf, shared: Arc<Shared>, cluster: Cluster, log: LogControl) -> Self {
+        Self { path, shared, cluster, log, turn: Mutex::new(()) }
+    }
+
+    /// Reads the file anew. The faults, as text, if it does not hold.
+    pub(super) fn reload(&self) -> Result<(), String> {
+        let _turn = self.turn.lock();
+        let (config, warnings) = Config::load(&self.path).map_err(|faults| {
+            let text = faults.to_string();
+            tracing::error!(faults = %text, "the configuration was not reloaded");
+            text
+        })?;
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        let old = self.shared.snapshot.load_full();
+        for key in old.config.needs_restart(&config) {
+            tracing::warn!(key, "this change takes effect at the next start only");
+        }
+        if let Err(error) = self.log.set_level(&config.log.level) {
+            tracing::warn!(%error, "the log level was not changed");
+        }
+        let config = Arc::new(config);
+        self.cluster.reload(Arc::clone(&config));
+        let views = (0..config.databases.len()).filter_map(|i| self.cluster.view(i)).collect();
+        let generation = Generation(old.generation.0 + 1);
+        let snapshot = Snapshot::new(generation, Arc::clone(&config), views, Some(&old));
+        self.shared.snapshot.store(Arc::new(snapshot));
+        self.shared.pools.retain(|key| {
+            config.databases.iter().any(|database| {
+                database.nodes.iter().any(|n| n.id == key.node && Address::new(&n.host, n.port) == key.address)
+            })
+        });
+        tracing::info!(generation = generation.0, "configuration reloaded");
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The life of the process.
+
+use std::{
+    io,
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
+
+use super::{
+    listen::{self, Door},
+    reload::Reloader,
+    workers::{self, Brain, Letter, Mailbox},
+};
+use crate::{
+    admin::{self, AdminState},
+    base::{Clock, Generation},
+    cluster::Cluster,
+    config::{Admin, Config},
+    observe::{self, Metrics, NodeFacts, Words},
+    pool::Pools,
+    route::{Health, RouteReason},
+    session::{Admission, Keys, Shared, Snapshot},
+    sql::{Functions, Misroutes, ShapeKey},
+    wire::scram::MockSecret,
+};
+
+/// How long the first client waits for the first look at the nodes.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
+/// Shapes remembered as writers that looked like reads.
+const MISROUTES: usize = 10_000;
+
+/// Serves until a signal ends it. The exit code says whether it ended as asked.
+pub fn run(path: &Path) -> io::Result<ExitCode> {
+    let (config, warnings) = match Config::load(path) {
+        Ok(loaded) => loaded,
+        Err(faults) => return Err(io::Error::new(io::ErrorKind::InvalidInput, faults.to_string())),
+    };
+    let log = observe::install(&config.log).map_err(io::Error::other)?;
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    let config = Arc::new(config);
+    let clock = Clock::start();
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let _inside = runtime.enter();
+    let cluster = Cluster::start(Arc::clone(&config), clock);
+
+    let doors = config
+        .listen
+        .iter()
+        .map(|l| Door::open(l, config.port()))
+        .collect::<io::Result<Vec<Door>>>()?;
+    let admin = config.admin.as_ref().map(|admin| bind_admin(admin)).transpose()?;
+
+    let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
+    let views = (0..config.databases.len()).filter_map(|i| cluster.view(i)).collect();
+    let (suspect, forward) = (cluster.clone(), mailboxes.clone());
+    let shared = Arc::new(Shared {
+        snapshot: ArcSwap::from_pointee(Snapshot::new(Generation(1), Arc::clone(&config), views, None)),
+        pools: Pools::new(config.workers),
+        keys: Keys::default(),
+        admission: Admission::default(),
+        mock: MockSecret::random(),
+        draining: AtomicBool::new(false),
+        clock,
+        suspect: Box::new(move |node| suspect.suspect(node)),
+        forward_cancel: Box::new(move |worker, pid| {
+            if let Some(mailbox) = forward.get(worker) {
+                mailbox.tell(Letter::Cancel(pid));
+            }
+        }),
+    });
+    let brain = Brain {
+        key: ShapeKey::random(),
+        functions: Arc::new(Functions::built_in().map_err(io::Error::other)?),
+        misroutes: Arc::new(Misroutes::new(MISROUTES)),
+    };
+    for (index, inbox) in inboxes.into_iter().enumerate() {
+        workers::start(index, inbox, &shared, &brain)?;
+    }
+    let metrics = Arc::new(metrics(&config, &cluster)?);
+    let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), log));
+
+    runtime.block_on(async {
+        if tokio::time::timeout(FIRST_LOOK, cluster.ready()).await.is_err() {
+            tracing::warn!("not all nodes have answered yet");
+        }
+        let handles = doors.iter().map(Door::handle).collect::<io::Result<Vec<Door>>>()?;
+        for door in doors {
+            tracing::info!(address = door.address(), "listening");
+            listen::start(door, mailboxes.clone(), Arc::clone(&shared))?;
+        }
+        if let Some(listener) = admin {
+            let state = admin_state(&cluster, &metrics, &reloader, &shared);
+            tokio::spawn(async move {
+                if let Err(error) = admin::serve(listener, state, std::future::pending()).await {
+                    tracing::error!(%error, "the admin listener ended");
+                }
+            });
+        }
+        until_asked(&reloader).await?;
+        drain(&shared, &mailboxes, &handles).await;
+        cluster.shutdown();
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Returns on SIGTERM or SIGINT; reloads on SIGHUP meanwhile.
+async fn until_asked(reloader: &Arc<Reloader>) -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => {
+                let reloader = Arc::clone(reloader);
+                // Hashing new passwords takes time that the probes should not lose. The faults are logged there.
+                thread::spawn(move || drop(reloader.reload()));
+            }
+        }
+    }
+}
+
+/// Idle clients are told to go, transactions may end, the rest is cut at the deadline.
+async fn drain(shared: &Arc<Shared>, mailboxes: &[Mailbox], doors: &[Door]) {
+    let deadline = shared.snapshot.load().config.limits.shutdown;
+    tracing::info!(clients = shared.clients(), ?deadline, "draining");
+    shared.draining.store(true, Ordering::SeqCst);
+    for door in doors {
+        door.close();
+    }
+    let started = Instant::now();
+    while shared.clients() > 0 && started.elapsed() < deadline {
+        for mailbox in mailboxes {
+            mailbox.tell(Letter::Drain);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tracing::info!(clients = shared.clients(), "leaving");
+}
+
+fn bind_admin(admin: &Admin) -> io::Result<std::net::TcpListener> {
+    std::net::TcpListener::bind(admin.listen)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", admin.listen)))
+}
+
+fn metrics(config: &Config, cluster: &Cluster) -> io::Result<Metrics> {
+    let words = Words { reasons: RouteReason::WORDS, pins: crate::session::PIN_REASONS, taps: &[] };
+    let cluster = cluster.clone();
+    let nodes = move || {
+        let views = cluster.views();
+        let facts = views.iter().flat_map(|(database, view)| {
+            view.nodes.iter().map(move |node| NodeFacts {
+                database: Arc::clone(database),
+                node: Arc::clone(&node.name),
+                role: node.role.as_str(),
+                up: node.health == Health::Up,
+                lag: node.lag_time,
+                lag_bytes: node.lag_bytes,
+            })
+        });
+        facts.collect()
+    };
+    Metrics::new(config.workers, words, nodes).map_err(io::Error::other)
+}
+
+fn admin_state(cluster: &Cluster, metrics: &Arc<Metrics>, reloader: &Arc<Reloader>, shared: &Arc<Shared>) -> AdminState {
+    let (cluster, metrics, reloader, shared) =
+        (cluster.clone(), Arc::clone(metrics), Arc::clone(reloader), Arc::clone(shared));
+    AdminState {
+        views: Arc::new(move || cluster.views()),
+        metrics: Arc::new(move || metrics.render().map_err(|error| error.to_string())),
+        reload: Arc::new(move || reloader.reload()),
+        tokens: Arc::new(move || {
+            let snapshot = shared.snapshot.load();
+            snapshot.config.admin.as_ref().map(|admin| Arc::from(admin.tokens.as_slice())).unwrap_or_default()
+        }),
+    }
+}

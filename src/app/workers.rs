@@ -1,0 +1,137 @@
+//! The reactors: one thread, one current_thread runtime each.
+
+use std::{
+    io,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::{sync::mpsc, task::LocalSet};
+
+use crate::{
+    net::Parked,
+    session::{Connected, Shared, Worker, serve},
+    sql::{Caps, Classifier, Functions, Misroutes, ShapeKey},
+};
+
+/// Clients on their way to a worker; beyond this the acceptor waits.
+const MAILBOX: usize = 1024;
+/// Shapes each worker remembers.
+const SHAPES: usize = 50_000;
+
+/// What a worker is told.
+pub(super) enum Letter {
+    /// A client was accepted; `over` says that there are too many.
+    Client { socket: Parked, connected: Connected, over: bool },
+    /// A CancelRequest for the session of this pid.
+    Cancel(u32),
+    /// Sessions end as soon as they are idle.
+    Drain,
+}
+
+/// The way to one worker.
+#[derive(Clone)]
+pub(super) struct Mailbox {
+    letters: mpsc::Sender<Letter>,
+    clients: Arc<AtomicUsize>,
+}
+
+impl Mailbox {
+    /// A mailbox and its other end.
+    pub(super) fn new() -> (Self, Inbox) {
+        let (letters, inbox) = mpsc::channel(MAILBOX);
+        let clients = Arc::new(AtomicUsize::new(0));
+        (Self { letters, clients: Arc::clone(&clients) }, Inbox { letters: inbox, clients })
+    }
+
+    /// Clients it has or will have.
+    pub(super) fn load(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Hands a client over; waits while the worker's mailbox is full. Called from an acceptor's thread.
+    pub(super) fn hand(&self, socket: Parked, connected: Connected, over: bool) {
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        if self.letters.blocking_send(Letter::Client { socket, connected, over }).is_err() {
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells without waiting; a full mailbox drops it.
+    pub(super) fn tell(&self, letter: Letter) {
+        if self.letters.try_send(letter).is_err() {
+            tracing::warn!("a worker's mailbox is full; a cancel or drain request was dropped");
+        }
+    }
+}
+
+/// A worker's end of its mailbox.
+pub(super) struct Inbox {
+    letters: mpsc::Receiver<Letter>,
+    clients: Arc<AtomicUsize>,
+}
+
+/// What all workers' classifiers share.
+pub(super) struct Brain {
+    pub key: ShapeKey,
+    pub functions: Arc<Functions>,
+    pub misroutes: Arc<Misroutes>,
+}
+
+/// Starts a worker's thread.
+pub(super) fn start(index: usize, inbox: Inbox, shared: &Arc<Shared>, brain: &Brain) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    let parse = shared.snapshot.load().config.limits.parse;
+    let (key, functions, misroutes) = (brain.key.clone(), Arc::clone(&brain.functions), Arc::clone(&brain.misroutes));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        let caps = Caps { parse, entries: SHAPES };
+        let classifier = Classifier::new(key, functions, Arc::clone(&misroutes), caps);
+        let worker = Rc::new(Worker::new(index, shared, classifier, misroutes));
+        LocalSet::new().block_on(&runtime, work(worker, inbox));
+    })
+}
+
+async fn work(worker: Rc<Worker>, mut inbox: Inbox) {
+    let sweeper = Rc::clone(&worker);
+    tokio::task::spawn_local(async move {
+        let mut tick = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tick.tick().await;
+            sweeper.sweep();
+        }
+    });
+    while let Some(letter) = inbox.letters.recv().await {
+        match letter {
+            Letter::Client { socket, connected, over } => {
+                let left = Left(Arc::clone(&inbox.clients));
+                match socket.unpark() {
+                    Ok(stream) => {
+                        let worker = Rc::clone(&worker);
+                        tokio::task::spawn_local(async move {
+                            let _left = left;
+                            serve(stream, worker, connected, over).await;
+                        });
+                    }
+                    Err(error) => tracing::warn!(%error, "a client's socket could not be watched"),
+                }
+            }
+            Letter::Cancel(pid) => worker.cancel(pid),
+            Letter::Drain => worker.drain(),
+        }
+    }
+}
+
+/// Counts a client out, however its task ends.
+struct Left(Arc<AtomicUsize>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,74 @@
+//! Keys whose time has not come: refused if they ask for something, told of if they mean nothing yet.
+
+use super::{
+    GuardMode, check,
+    fault::{At, Findings},
+    raw,
+    words::{AllowListMode, AuthWord, FirewallMode, Invalidation, TlsClientMode, TlsServerMode},
+};
+
+/// Tells of keys that belong to something this version leaves off: they are accepted and mean nothing yet.
+pub(super) fn idle(raw: &raw::Raw, findings: &mut Findings) {
+    let mut idle = |given: bool, at: &At| {
+        if given {
+            findings.warn(at, format!("`{}` has no effect in this version", at.path));
+        }
+    };
+    for (_, database) in &raw.databases.value.0 {
+        let cache = &database.cache.value;
+        idle(cache.memory.is_given(), &cache.memory.at);
+        idle(cache.max_result.is_given(), &cache.max_result.at);
+    }
+    let list = &raw.firewall.value.allow_list.value;
+    idle(list.capacity.is_given(), &list.capacity.at);
+    for whom in &list.principals.value {
+        for key in [&whom.user, &whom.database, &whom.application] {
+            idle(key.is_given(), &key.at);
+        }
+        idle(whom.client.is_given(), &whom.client.at);
+    }
+}
+
+/// Refuses what a later version will do: a key that is accepted and then ignored would be a promise broken in silence.
+pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
+    let mut refuse = |asked: bool, at: &At, allowed: &str| {
+        if asked {
+            let message = format!("`{}` is not supported by this version with this value", at.path);
+            findings.fault(at, message, allowed);
+        }
+    };
+    let (client, server) = (&raw.tls.value.client.value, &raw.tls.value.server.value);
+    refuse(client.mode.value != TlsClientMode::Disable, &client.mode.at, "disable");
+    refuse(server.mode.value != TlsServerMode::Disable, &server.mode.at, "disable");
+    for file in [&client.cert, &client.key, &client.ca, &server.ca] {
+        refuse(file.value.is_some(), &file.at, "null");
+    }
+    let auth = &raw.auth.value;
+    refuse(auth.method.value == AuthWord::Cert, &auth.method.at, "trust, md5, scram-sha-256");
+    refuse(auth.query.value.is_some(), &auth.query.at, "null");
+    let guard = &raw.session_guard.value;
+    refuse(guard.mode.value != GuardMode::Pin, &guard.mode.at, "pin");
+    for (_, mode) in guard.features.value.each() {
+        refuse(mode.value.is_some_and(|mode| mode != GuardMode::Pin), &mode.at, "pin, null");
+    }
+    let firewall = &raw.firewall.value;
+    refuse(firewall.mode.value != FirewallMode::Off, &firewall.mode.at, "\"off\"");
+    let list = &firewall.allow_list.value;
+    let modes = std::iter::once(&list.default).chain(list.principals.value.iter().map(|principal| &principal.mode));
+    for mode in modes {
+        refuse(mode.value != AllowListMode::Off, &mode.at, "\"off\"");
+    }
+    refuse(list.store.value.is_some(), &list.store.at, "null");
+    for user in &raw.users.value {
+        refuse(user.statement_timeout.value.is_some(), &user.statement_timeout.at, "null");
+        refuse(user.rate.value.is_some(), &user.rate.at, "null");
+        refuse(user.hints.value.is_some(), &user.hints.at, "null");
+    }
+    for (_, database) in &raw.databases.value.0 {
+        let cache = &database.cache.value;
+        refuse(cache.enabled.value, &cache.enabled.at, "false");
+        refuse(cache.invalidation.value != Invalidation::Statements, &cache.invalidation.at, "statements");
+        let consistency = &database.routing.value.consistency;
+        refuse(check::consistency(consistency.value).is_none(), &consistency.at, "off, session");
+    }
+}

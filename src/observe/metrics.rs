@@ -1,0 +1,119 @@
+//! All workers' counters, and the names behind their slots.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use prometheus::{Registry, TextEncoder};
+
+use super::{scrape::Scrape, worker::WorkerMetrics};
+
+/// Most database names, and most node names, that have counters of their own; all later ones share the last slot,
+/// `other`. Slots are kept for the life of the process, so a reload never moves a counter.
+pub(super) const SLOTS: usize = 64;
+
+/// Label values of the rooms above.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// Route reasons.
+    pub reasons: &'static [&'static str],
+    /// Pin reasons.
+    pub pins: &'static [&'static str],
+    /// Taps.
+    pub taps: &'static [&'static str],
+}
+
+/// A node as a scrape shows it.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// The database it is listed under.
+    pub database: Arc<str>,
+    /// Its name.
+    pub node: Arc<str>,
+    /// primary, replica, unknown.
+    pub role: &'static str,
+    /// Does it answer?
+    pub up: bool,
+    /// Age of its data.
+    pub lag: Option<Duration>,
+    /// WAL bytes not replayed.
+    pub lag_bytes: Option<u64>,
+}
+
+/// Registered once; handles are passed.
+pub struct Metrics {
+    workers: Vec<Arc<WorkerMetrics>>,
+    names: Arc<Names>,
+    registry: Registry,
+}
+
+/// Names behind slots.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    databases: Mutex<Vec<Arc<str>>>,
+    nodes: Mutex<Vec<Arc<str>>>,
+}
+
+impl Metrics {
+    /// Counters for `workers` workers. `nodes` is asked at each scrape.
+    pub fn new(
+        workers: usize,
+        words: Words,
+        nodes: impl Fn() -> Vec<NodeFacts> + Send + Sync + 'static,
+    ) -> Result<Self, prometheus::Error> {
+        let workers: Vec<_> = (0..workers).map(|_| Arc::new(WorkerMetrics::new(&words))).collect();
+        let names = Arc::new(Names::default());
+        let registry = Registry::new();
+        registry.register(Box::new(Scrape::new(workers.clone(), Arc::clone(&names), words, Box::new(nodes))?))?;
+        Ok(Self { workers, names, registry })
+    }
+
+    /// The counters of worker `index`; `None` beyond the number of workers.
+    pub fn worker(&self, index: usize) -> Option<Arc<WorkerMetrics>> {
+        self.workers.get(index).cloned()
+    }
+
+    /// The slot of a database name. Not for the hot path: once per database and configuration.
+    pub fn database(&self, name: &str) -> usize {
+        slot(&self.names.databases, name)
+    }
+
+    /// The slot of a node name. Not for the hot path.
+    pub fn node(&self, name: &str) -> usize {
+        slot(&self.names.nodes, name)
+    }
+
+    /// The text of `GET /metrics`.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+impl Names {
+    pub(super) fn databases(&self) -> Vec<Arc<str>> {
+        self.databases.lock().clone()
+    }
+
+    pub(super) fn nodes(&self) -> Vec<Arc<str>> {
+        self.nodes.lock().clone()
+    }
+}
+
+fn slot(names: &Mutex<Vec<Arc<str>>>, name: &str) -> usize {
+    let mut names = names.lock();
+    match names.iter().position(|known| &**known == name) {
+        Some(slot) => slot,
+        None if names.len() < SLOTS - 1 => {
+            names.push(name.into());
+            names.len() - 1
+        }
+        None => {
+            if names.len() < SLOTS {
+                names.push("other".into());
+            }
+            SLOTS - 1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

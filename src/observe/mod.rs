@@ -1,0 +1,15 @@
+//! What operators see: the log and the numbers. Names are interface.md's.
+//!
+//! Counters are per worker and written by that worker only; a scrape sums them. This room must never make a statement
+//! wait, never take SQL text or another client's data as a label, and never offer a number that nobody sets.
+
+mod labels;
+mod logging;
+mod metrics;
+mod scrape;
+mod worker;
+
+pub use labels::{ClassifyPath, ClientState, Sent, ServerState};
+pub use logging::{LogControl, LogError, install};
+pub use metrics::{Metrics, NodeFacts, Words};
+pub use worker::WorkerMetrics;

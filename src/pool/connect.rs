@@ -1,0 +1,287 @@
+//! Dialling a server and logging in to it.
+
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::{BackendKey, CancelTarget, Params, Pool, Prepared, Server, Welcome};
+use crate::{
+    base::{Blame, Report, SqlState},
+    net::{DialError, Stream},
+    wire::{
+        HEAD_BYTES, WireError,
+        backend::{Authentication, BackendKeyData, ErrorFields, ParameterStatus, tag},
+        frontend, md5, next_head,
+        scram::{
+            self, ChannelBinding, ClientKeys, Nonce, SCRAM_SHA_256,
+            client::{ClientSecret, ServerFault},
+        },
+        startup::Protocol,
+    },
+};
+
+/// From the first SYN to ReadyForQuery.
+pub const LOGIN_DEADLINE: Duration = Duration::from_secs(5);
+/// No message of a login is longer.
+const LOGIN_CAP: u32 = 64 * 1024;
+
+/// As whom we log in to a server.
+#[derive(Debug)]
+pub struct Login {
+    /// User.
+    pub user: Box<str>,
+    /// Database.
+    pub dbname: Box<str>,
+    /// Clear text; `None` where the server must not ask.
+    pub password: Option<Box<str>>,
+    /// SCRAM keys of an earlier login: they save 4,096 rounds of hashing as long as the server's salt stays.
+    pub keys: Mutex<Option<ClientKeys>>,
+}
+
+impl Login {
+    /// Credentials never used yet.
+    pub fn new(user: &str, dbname: &str, password: Option<&str>) -> Self {
+        Self { user: user.into(), dbname: dbname.into(), password: password.map(Into::into), keys: Mutex::new(None) }
+    }
+}
+
+/// No server connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody there.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The connection ended during login.
+    #[error("connection ended during login: {0}")]
+    Io(#[from] std::io::Error),
+    /// Login took too long.
+    #[error("login took longer than {0:?}")]
+    Deadline(Duration),
+    /// The server said no.
+    #[error("server refused the login: {message} ({sqlstate})")]
+    Refused {
+        /// Its code.
+        sqlstate: SqlState,
+        /// Its words.
+        message: String,
+    },
+    /// The server wants a password and we have none.
+    #[error("server asks for a password, but none is configured for this user")]
+    NoPassword,
+    /// The server wants something we cannot do.
+    #[error("server asks for an authentication method that is not supported (code {0})")]
+    Method(u32),
+    /// SCRAM failed.
+    #[error(transparent)]
+    Scram(#[from] ServerFault),
+    /// The server broke the protocol.
+    #[error("server broke the protocol during login: {0}")]
+    Wire(#[from] WireError),
+}
+
+impl ConnectError {
+    /// Is the node itself in doubt (and not only this login)?
+    pub fn doubts_node(&self) -> bool {
+        match self {
+            Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => true,
+            Self::Refused { sqlstate, .. } => {
+                matches!(*sqlstate, SqlState::CANNOT_CONNECT_NOW | SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN)
+            }
+            Self::NoPassword | Self::Method(_) | Self::Scram(_) => false,
+        }
+    }
+}
+
+impl Report for ConnectError {
+    fn blame(&self) -> Blame {
+        match self {
+            Self::NoPassword | Self::Method(_) => Blame::Operator,
+            Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Refused { .. } | Self::Scram(_) | Self::Wire(_) => {
+                Blame::Server
+            }
+        }
+    }
+
+    fn sqlstate(&self) -> SqlState {
+        match self {
+            Self::Refused { sqlstate, .. } => *sqlstate,
+            Self::NoPassword | Self::Method(_) | Self::Scram(_) => SqlState::INVALID_AUTHORIZATION,
+            Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => SqlState::CANNOT_CONNECT_NOW,
+        }
+    }
+
+    fn to_client(&self) -> Cow<'static, str> {
+        match self {
+            Self::Refused { message, .. } => message.clone().into(),
+            Self::NoPassword | Self::Method(_) | Self::Scram(_) => {
+                "pgsluice could not log in to the server as this user; its configuration must be mended".into()
+            }
+            Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => "the server cannot be reached".into(),
+        }
+    }
+}
+
+/// Dials and logs in. The startup packet holds user and database only: what stands in it is what DISCARD ALL returns to, so it
+/// must be nobody's wish.
+pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, ConnectError> {
+    let epoch = pool.epoch();
+    let login = pool.login();
+    let max_prepared = pool.settings().max_prepared;
+    let talk = async {
+        let mut stream = pool.address.dial(LOGIN_DEADLINE).await?;
+        let mut out = Vec::with_capacity(128);
+        frontend::startup(&mut out, Protocol::V3_0.code(), &[("user", &login.user), ("database", &login.dbname)]);
+        stream.write_all(&out).await?;
+        let mut inbox = Inbox { stream, bytes: Vec::with_capacity(1024), start: 0 };
+        authenticate(&mut inbox, &login).await?;
+        let (key, parameters) = greet(&mut inbox).await?;
+        let now = Instant::now();
+        pool.note_welcome(Arc::new(Welcome { parameters, asked: now }));
+        let tail = inbox.bytes.split_off(inbox.start);
+        Ok(Server {
+            stream: inbox.stream,
+            home: worker,
+            tail,
+            params: Params::default(),
+            prepared: Prepared::new(max_prepared),
+            unnamed: None,
+            target: Arc::new(CancelTarget { address: pool.address.clone(), key }),
+            epoch,
+            born: now,
+            idle_since: now,
+            uses: 0,
+        })
+    };
+    match timeout(LOGIN_DEADLINE, talk).await {
+        Ok(server) => server,
+        Err(_) => Err(ConnectError::Deadline(LOGIN_DEADLINE)),
+    }
+}
+
+/// Whole messages, one after the other.
+struct Inbox {
+    stream: Stream,
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Inbox {
+    /// The next message's tag and body. An ErrorResponse is the end of a login.
+    async fn message(&mut self) -> Result<(u8, Vec<u8>), ConnectError> {
+        loop {
+            if let Some(head) = next_head(&self.bytes[self.start..], LOGIN_CAP)?
+                && let Some(frame) = self.bytes.get(self.start..self.start + head.total())
+            {
+                let body = frame[HEAD_BYTES..].to_vec();
+                self.start += head.total();
+                if head.tag == tag::ERROR_RESPONSE {
+                    let fields = ErrorFields::parse(&body)?;
+                    let message = String::from_utf8_lossy(fields.message().unwrap_or_default()).into_owned();
+                    let sqlstate = fields.sqlstate().unwrap_or(SqlState::INTERNAL_ERROR);
+                    return Err(ConnectError::Refused { sqlstate, message });
+                }
+                return Ok((head.tag, body));
+            }
+            let mut chunk = [0u8; 4096];
+            match self.stream.read(&mut chunk).await? {
+                0 => return Err(ConnectError::Io(std::io::ErrorKind::UnexpectedEof.into())),
+                n => self.bytes.extend_from_slice(&chunk[..n]),
+            }
+        }
+    }
+
+    async fn authentication(&mut self) -> Result<Vec<u8>, ConnectError> {
+        loop {
+            match self.message().await? {
+                (tag::AUTHENTICATION, body) => return Ok(body),
+                (tag::NOTICE_RESPONSE | tag::NEGOTIATE_PROTOCOL_VERSION, _) => {}
+                (other, _) => return Err(unexpected(other)),
+            }
+        }
+    }
+}
+
+fn unexpected(tag: u8) -> ConnectError {
+    ConnectError::Wire(WireError::BadValue { what: "message during login", value: tag.into() })
+}
+
+async fn authenticate(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectError> {
+    let password = || login.password.as_deref().ok_or(ConnectError::NoPassword);
+    let mut out = Vec::new();
+    loop {
+        let body = inbox.authentication().await?;
+        let request = Authentication::parse(&body)?;
+        match request {
+            Authentication::Ok => return Ok(()),
+            Authentication::CleartextPassword => frontend::password(&mut out, password()?.as_bytes()),
+            Authentication::Md5Password { salt } => {
+                let answer = md5::answer(&md5::shadow(&login.user, password()?), salt).ok_or(ConnectError::NoPassword)?;
+                frontend::password(&mut out, answer.as_bytes());
+            }
+            Authentication::Sasl { .. } if request.offers(SCRAM_SHA_256) => {
+                scram_exchange(inbox, login, password()?.as_bytes()).await?;
+            }
+            Authentication::Sasl { .. } => return Err(ConnectError::Method(10)),
+            Authentication::SaslContinue { .. } => return Err(ConnectError::Method(11)),
+            Authentication::SaslFinal { .. } => return Err(ConnectError::Method(12)),
+            Authentication::Other { code } => return Err(ConnectError::Method(code)),
+        }
+        if !out.is_empty() {
+            inbox.stream.write_all(&out).await?;
+            out.clear();
+        }
+    }
+}
+
+async fn scram_exchange(inbox: &mut Inbox, login: &Login, password: &[u8]) -> Result<(), ConnectError> {
+    let opening = scram::client::open(&ChannelBinding::Unavailable, Nonce::random());
+    let mut out = Vec::new();
+    frontend::sasl_initial(&mut out, opening.mechanism, &opening.message);
+    inbox.stream.write_all(&out).await?;
+    let body = inbox.authentication().await?;
+    let Authentication::SaslContinue { message } = Authentication::parse(&body)? else {
+        return Err(ConnectError::Method(11));
+    };
+    let known = login.keys.lock().clone();
+    let secret = ClientSecret::Password { password, known: known.as_ref() };
+    let (next, reply) = opening.next.server_first(message, secret)?;
+    out.clear();
+    frontend::sasl_response(&mut out, &reply);
+    inbox.stream.write_all(&out).await?;
+    let body = inbox.authentication().await?;
+    let Authentication::SaslFinal { message } = Authentication::parse(&body)? else {
+        return Err(ConnectError::Method(12));
+    };
+    *login.keys.lock() = Some(next.server_final(message)?);
+    Ok(())
+}
+
+type Greeting = (BackendKey, Vec<(Box<str>, Box<str>)>);
+
+/// From AuthenticationOk to ReadyForQuery.
+async fn greet(inbox: &mut Inbox) -> Result<Greeting, ConnectError> {
+    let mut key = BackendKey { pid: 0, secret: Box::new([0; 4]) };
+    let mut parameters = Vec::new();
+    loop {
+        let (tag, body) = inbox.message().await?;
+        match tag {
+            tag::PARAMETER_STATUS => {
+                let status = ParameterStatus::parse(&body)?;
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+                parameters.push((text(status.name), text(status.value)));
+            }
+            tag::BACKEND_KEY_DATA => {
+                let given = BackendKeyData::parse(&body)?;
+                key = BackendKey { pid: given.pid, secret: given.key.into() };
+            }
+            tag::NOTICE_RESPONSE => {}
+            tag::READY_FOR_QUERY => return Ok((key, parameters)),
+            other => return Err(unexpected(other)),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A server connection on loan. Dirty until proven clean, so cancellation and panics are safe by construction.
+
+use std::{
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{CheckoutError, Pool, Server, cancel, checkout::Got, connect::connect};
+use crate::wire::frontend;
+
+/// How long a discarded connection's backend may take to end before its place is given away all the same.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// One worker's way into a pool.
+#[derive(Debug)]
+pub struct Local {
+    /// The pool.
+    pub pool: Arc<Pool>,
+    /// The worker.
+    pub worker: usize,
+}
+
+/// Why a connection is thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It may be in the middle of anything: the backend is asked to cancel, then left.
+    Busy,
+    /// The server ended it.
+    Gone,
+}
+
+/// The loan.
+#[derive(Debug)]
+pub struct Lease {
+    server: Option<Box<Server>>,
+    local: Rc<Local>,
+    why: Why,
+}
+
+impl Local {
+    /// A connection that is free right now, without waiting.
+    pub fn try_checkout(self: &Rc<Self>, now: Instant) -> Option<Lease> {
+        match self.pool.try_checkout(self.worker, now)? {
+            Got::Idle(server) => self.settle_in(server),
+            // Dialling takes time: the waiting form does it. Room goes back.
+            Got::Room(room) => {
+                drop(room);
+                None
+            }
+        }
+    }
+
+    /// A connection, after dialling or waiting in line for at most `deadline`.
+    pub async fn checkout(self: &Rc<Self>, deadline: Duration) -> Result<Lease, CheckoutError> {
+        let started = Instant::now();
+        loop {
+            let got = match self.pool.try_checkout(self.worker, started) {
+                Some(got) => got,
+                None => {
+                    let left = deadline.saturating_sub(started.elapsed());
+                    if left.is_zero() {
+                        return Err(CheckoutError::Timeout(deadline));
+                    }
+                    self.pool.wait(self.worker, left).await?
+                }
+            };
+            match got {
+                Got::Idle(server) => {
+                    if let Some(lease) = self.settle_in(server) {
+                        return Ok(lease);
+                    }
+                }
+                Got::Room(room) => {
+                    let server = connect(&self.pool, self.worker).await?;
+                    room.fill();
+                    return Ok(self.lend(Box::new(server)));
+                }
+            }
+        }
+    }
+
+    /// Brings a connection to this worker's reactor.
+    fn settle_in(self: &Rc<Self>, mut server: Box<Server>) -> Option<Lease> {
+        if server.home != self.worker {
+            let Server { stream, .. } = *server;
+            let moved = stream.park().and_then(crate::net::Parked::unpark);
+            match moved {
+                Ok(stream) => server = Box::new(Server { stream, home: self.worker, ..*server }),
+                Err(_) => {
+                    self.pool.lost();
+                    return None;
+                }
+            }
+        }
+        Some(self.lend(server))
+    }
+
+    fn lend(self: &Rc<Self>, server: Box<Server>) -> Lease {
+        Lease { server: Some(server), local: Rc::clone(self), why: Why::Busy }
+    }
+
+    /// Dials one connection for the shelf if there is room.
+    pub async fn warm(self: &Rc<Self>) -> Result<(), CheckoutError> {
+        if let Some(room) = self.pool.reserve() {
+            let server = connect(&self.pool, self.worker).await?;
+            room.fill();
+            self.lend(Box::new(server)).give_back(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+impl Lease {
+    /// The connection. `None` only while it is being dropped.
+    pub fn server(&mut self) -> Option<&mut Server> {
+        self.server.as_deref_mut()
+    }
+
+    /// The connection, to look at.
+    pub fn peek(&self) -> Option<&Server> {
+        self.server.as_deref()
+    }
+
+    /// Where it came from.
+    pub fn local(&self) -> &Rc<Local> {
+        &self.local
+    }
+
+    /// It is in step, idle and holds nothing of its last user: the next one may have it.
+    pub fn give_back(mut self, now: Instant) {
+        if let Some(mut server) = self.server.take() {
+            server.uses += 1;
+            self.local.pool.shelve(self.local.worker, server, now);
+        }
+    }
+
+    /// The server ended the connection; there is nobody to say goodbye to.
+    pub fn gone(mut self) {
+        self.why = Why::Gone;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(server) = self.server.take() else { return };
+        let pool = Arc::clone(&self.local.pool);
+        let runtime = tokio::runtime::Handle::try_current();
+        match (self.why, runtime) {
+            (Why::Busy, Ok(runtime)) => {
+                // The backend may be running a statement for nobody; and until it has ended, its place is not free.
+                runtime.spawn(async move {
+                    retire(*server).await;
+                    pool.lost();
+                });
+            }
+            (Why::Busy | Why::Gone, _) => {
+                drop(server);
+                pool.lost();
+            }
+        }
+    }
+}
+
+async fn retire(mut server: Server) {
+    cancel(&server.target, FAREWELL).await;
+    let farewell = async {
+        let mut bye = Vec::with_capacity(5);
+        frontend::terminate(&mut bye);
+        if server.stream.write_all(&bye).await.is_err() {
+            return;
+        }
+        server.stream.shut_write();
+        let mut sink = vec![0u8; 16 * 1024];
+        while let Ok(1..) = server.stream.read(&mut sink).await {}
+    };
+    // Past the deadline the socket is closed anyway, and the server finds out.
+    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+}

@@ -1,0 +1,20 @@
+//! Server connections: how they are made, kept, lent and cleaned.
+//!
+//! One cap per (address, database, user), one shelf per worker. A connection on loan starts dirty; only an explicit
+//! [`Lease::give_back`] makes it somebody else's. This room never looks at a client.
+
+mod checkout;
+mod connect;
+mod lease;
+mod params;
+mod prepared;
+mod registry;
+mod server;
+
+pub use checkout::{CheckoutError, Pool, Settings};
+pub use connect::{ConnectError, LOGIN_DEADLINE, Login};
+pub use lease::{Lease, Local, Why};
+pub use params::{Change, Params, Together, quote_literal};
+pub use prepared::{Prepared, StatementId};
+pub use registry::{PoolKey, Pools};
+pub use server::{BackendKey, CancelTarget, Server, Welcome, cancel};

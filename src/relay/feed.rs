@@ -1,0 +1,444 @@
+//! The pure half of the relay: server bytes and what is owed → bytes for the client and what was learnt.
+
+use std::ops::Range;
+
+use super::{Ack, Names, Owed, ReplyQueue, Show, What};
+use crate::{
+    base::SqlState,
+    pool::{Prepared, StatementId},
+    wire::{
+        HEAD_BYTES,
+        backend::{ErrorFields, ParameterStatus, TxStatus, tag},
+    },
+};
+
+/// Messages that must be read whole to be understood are small; this is the most we hold of one (an error's text, a row
+/// description with 1,600 columns and long names).
+const HOLD: usize = 1024 * 1024;
+/// Most bytes kept of rows we asked for ourselves.
+const COLLECT: usize = 1024 * 1024;
+
+/// The server broke the protocol, or we have lost count; either way the connection is unusable.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Violation {
+    /// A message that nobody asked for.
+    #[error("unexpected message {tag:?} while {owed} was owed", tag = char::from(*tag))]
+    Unexpected {
+        /// Its tag.
+        tag: u8,
+        /// What was.
+        owed: &'static str,
+    },
+    /// A length that cannot be.
+    #[error("message {tag:?} has impossible length {len}", tag = char::from(*tag))]
+    BadLength {
+        /// Its tag.
+        tag: u8,
+        /// Its length word.
+        len: u32,
+    },
+    /// A body that cannot be read.
+    #[error("message {tag:?} cannot be read", tag = char::from(*tag))]
+    Malformed {
+        /// Its tag.
+        tag: u8,
+    },
+}
+
+/// What to do with one message.
+enum Move {
+    Pass,
+    Drop,
+    Instead(Box<[u8]>),
+}
+
+/// May the exchange be run again elsewhere if nothing was delivered?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attempt {
+    /// No: an error is the client's.
+    #[default]
+    Final,
+    /// Yes: errors that only a standby gives end the attempt unseen.
+    Repeatable,
+}
+
+/// The state of one conversation with a server.
+#[derive(Debug, Default)]
+pub struct Feed {
+    /// What is owed.
+    pub queue: ReplyQueue,
+    /// The status byte of the last ReadyForQuery; the only truth about transactions.
+    pub status: Option<TxStatus>,
+    /// The server waits for CopyData.
+    pub copy_in: bool,
+    /// Something the client can act on has been passed on: there is no way back.
+    pub delivered: bool,
+    /// See [`Attempt`].
+    pub attempt: Attempt,
+    /// The attempt ended with an error that only a standby gives.
+    pub misrouted: bool,
+    /// The first error passed to the client since the last reset.
+    pub error: Option<SqlState>,
+    /// The first error of a request of ours.
+    pub hidden_error: Option<(SqlState, Box<str>)>,
+    /// A FATAL the server said before it went; never passed on as it is.
+    pub fatal: Option<(SqlState, Box<str>)>,
+    /// DataRow bodies of [`Show::Collect`] requests.
+    pub rows: Vec<Vec<u8>>,
+    collected: usize,
+    /// Changes of the client's statement names that are settled, in order.
+    pub name_changes: u32,
+    /// Nothing goes to the client any more: what comes is the rest of an attempt that was given up.
+    pub mute: bool,
+    /// The server ignores everything until a Sync that has not been sent yet.
+    pub skipping: bool,
+    /// The server's tail was walked since; what is left of it is part of a message.
+    pub(super) tail_is_part: bool,
+    /// What was skipped because of an error: never happened on the server.
+    pub skipped: Vec<Ack>,
+    /// Reported parameters the server has changed.
+    pub reported: Vec<(Box<str>, Box<str>)>,
+    /// Command tags worth remembering are counted here: commands completed for the client.
+    pub commands: u32,
+    left: usize,
+    left_passes: bool,
+}
+
+/// How far [`Feed::feed`] came.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fed {
+    /// Bytes done with; the rest is the beginning of a message and must be fed again with more behind it.
+    pub consumed: usize,
+    /// The part of the input that goes to the client as it is, if `out` stayed empty.
+    pub direct: Range<usize>,
+}
+
+impl Feed {
+    /// All replies are in.
+    pub fn is_settled(&self) -> bool {
+        self.queue.is_empty() && self.left == 0
+    }
+
+    /// Ready for the next exchange; keeps the transaction status.
+    pub fn reset(&mut self) {
+        self.copy_in = false;
+        self.delivered = false;
+        self.attempt = Attempt::Final;
+        self.misrouted = false;
+        self.error = None;
+        self.hidden_error = None;
+        self.mute = false;
+        self.commands = 0;
+        self.rows.clear();
+        self.collected = 0;
+        self.queue.shrink();
+    }
+
+    /// The server is gone: nothing is owed any more.
+    pub fn abandon(&mut self) {
+        self.queue.clear();
+        self.left = 0;
+        self.copy_in = false;
+        self.status = None;
+        self.skipping = false;
+        self.name_changes = 0;
+        self.skipped.clear();
+    }
+
+    /// Walks `buf`. What must not go to the client as it stands is left out or replaced; then everything is appended to
+    /// `out`. If nothing had to be changed and `out` was empty, nothing is copied and `direct` names the part to send.
+    pub fn feed(&mut self, buf: &[u8], out: &mut Vec<u8>) -> Result<Fed, Violation> {
+        let mut pos = 0;
+        let mut start = 0;
+        if self.left > 0 {
+            pos = self.left.min(buf.len());
+            self.left -= pos;
+            if !self.left_passes {
+                start = pos;
+            }
+        }
+        while !self.misrouted {
+            let Some(&[tag, a, b, c, d]) = buf[pos..].first_chunk::<HEAD_BYTES>() else { break };
+            let len = u32::from_be_bytes([a, b, c, d]);
+            if !(4..=0x4000_0000).contains(&len) {
+                return Err(Violation::BadLength { tag, len });
+            }
+            let total = len as usize + 1;
+            let here = buf.len() - pos;
+            if matches!(tag, tag::DATA_ROW | tag::COPY_DATA)
+                && !self.mute
+                && matches!(self.queue.front(), Some(Owed::Reply { what: What::Query | What::Execute, show: Show::Pass, .. }))
+            {
+                self.delivered = true;
+                if total <= here {
+                    pos += total;
+                } else {
+                    self.left = total - here;
+                    self.left_passes = true;
+                    pos = buf.len();
+                }
+                continue;
+            }
+            if total > here {
+                if total <= HOLD {
+                    break;
+                }
+                // Too long to hold: rows of ours are not that long, so this is a huge description or notice of the client's.
+                if matches!(tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE | tag::PARAMETER_STATUS) {
+                    return Err(Violation::BadLength { tag, len });
+                }
+            }
+            let whole = total.min(here);
+            let body = &buf[pos + HEAD_BYTES..pos + whole];
+            let action = self.on_message(tag, body)?;
+            if self.misrouted {
+                break;
+            }
+            match action {
+                Move::Pass => {}
+                Move::Drop => {
+                    out.extend_from_slice(&buf[start..pos]);
+                    start = pos + whole;
+                }
+                Move::Instead(bytes) => {
+                    out.extend_from_slice(&buf[start..pos]);
+                    out.extend_from_slice(&bytes);
+                    start = pos + whole;
+                }
+            }
+            pos += whole;
+            if total > whole {
+                self.left = total - whole;
+                self.left_passes = start <= pos - whole;
+                if !self.left_passes {
+                    start = pos;
+                }
+            }
+            if matches!(self.queue.front(), Some(Owed::Local(..))) {
+                out.extend_from_slice(&buf[start..pos]);
+                start = pos;
+                self.say_locals(out);
+            }
+        }
+        if out.is_empty() {
+            return Ok(Fed { consumed: pos, direct: start..pos });
+        }
+        out.extend_from_slice(&buf[start..pos]);
+        Ok(Fed { consumed: pos, direct: pos..pos })
+    }
+
+    /// Says the replies of our own whose turn has come.
+    pub fn say_locals(&mut self, out: &mut Vec<u8>) {
+        while matches!(self.queue.front(), Some(Owed::Local(..))) {
+            if let Some(Owed::Local(bytes, names)) = self.queue.pop() {
+                self.note_names(names);
+                self.delivered = true;
+                out.extend_from_slice(&bytes);
+            }
+        }
+    }
+
+    fn on_message(&mut self, tag: u8, body: &[u8]) -> Result<Move, Violation> {
+        let malformed = Violation::Malformed { tag };
+        let (what, show) = match self.queue.front() {
+            Some(Owed::Reply { what, show, .. }) => (Some(*what), *show),
+            Some(Owed::Poison(_)) => (Some(What::Bind), Show::Pass),
+            Some(Owed::Local(..)) | None => (None, Show::Pass),
+        };
+        let for_client = match show {
+            Show::Pass if !self.mute => Move::Pass,
+            Show::Pass | Show::Swallow | Show::Collect => Move::Drop,
+        };
+        match (tag, what) {
+            (tag::PARAMETER_STATUS, _) => {
+                let status = ParameterStatus::parse(body).map_err(|_| malformed)?;
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+                self.reported.push((text(status.name), text(status.value)));
+                Ok(for_client)
+            }
+            (tag::NOTICE_RESPONSE, _) => Ok(for_client),
+            (tag::NOTIFICATION_RESPONSE, _) => Ok(Move::Pass),
+            (tag::ERROR_RESPONSE, _) => self.on_error(body, what, show),
+            (tag::READY_FOR_QUERY, Some(What::Query | What::Sync)) => {
+                self.status = Some(TxStatus::parse(body).map_err(|_| malformed)?);
+                self.copy_in = false;
+                self.skipping = false;
+                self.queue.pop();
+                Ok(for_client)
+            }
+            (tag::PARSE_COMPLETE, Some(What::Parse))
+            | (tag::BIND_COMPLETE, Some(What::Bind))
+            | (tag::CLOSE_COMPLETE, Some(What::Close))
+            | (tag::ROW_DESCRIPTION | tag::NO_DATA, Some(What::DescribePortal)) => {
+                self.acknowledge();
+                Ok(for_client)
+            }
+            (tag::PARAMETER_DESCRIPTION, Some(What::DescribeStatement)) => {
+                self.queue.halve_describe();
+                Ok(for_client)
+            }
+            (tag::ROW_DESCRIPTION, Some(What::Query)) => Ok(for_client),
+            (tag::DATA_ROW, Some(What::Query | What::Execute)) => {
+                if show == Show::Collect && self.collected < COLLECT {
+                    self.collected += body.len();
+                    self.rows.push(body.to_vec());
+                }
+                Ok(for_client)
+            }
+            (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE, Some(What::Query)) => {
+                self.complete(show);
+                Ok(for_client)
+            }
+            (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED, Some(What::Execute)) => {
+                self.complete(show);
+                self.acknowledge();
+                Ok(for_client)
+            }
+            (tag::COPY_IN_RESPONSE, Some(What::Query | What::Execute)) if show == Show::Pass => {
+                self.copy_in = true;
+                self.delivered = true;
+                Ok(Move::Pass)
+            }
+            (
+                tag::COPY_OUT_RESPONSE | tag::COPY_DONE | tag::COPY_DATA | tag::FUNCTION_CALL_RESPONSE,
+                Some(What::Query | What::Execute),
+            ) => {
+                self.delivered = true;
+                Ok(for_client)
+            }
+            (tag, what) => Err(Violation::Unexpected { tag, owed: owed_name(what) }),
+        }
+    }
+
+    fn complete(&mut self, show: Show) {
+        if show == Show::Pass {
+            self.delivered = true;
+            self.commands += 1;
+        }
+    }
+
+    /// The first reply is in.
+    fn acknowledge(&mut self) {
+        if let Some(Owed::Reply { names, .. }) = self.queue.pop() {
+            self.note_names(names);
+        }
+    }
+
+    fn note_names(&mut self, names: Names) {
+        match names {
+            Names::Untouched => {}
+            Names::Change => self.name_changes += 1,
+        }
+    }
+
+    fn on_error(&mut self, body: &[u8], what: Option<What>, show: Show) -> Result<Move, Violation> {
+        let fields = ErrorFields::parse(body).ok();
+        let sqlstate = fields.and_then(|f| f.sqlstate()).unwrap_or(SqlState::INTERNAL_ERROR);
+        let message = || -> Box<str> {
+            let text = fields.and_then(|f| f.message()).unwrap_or(b"unreadable error");
+            String::from_utf8_lossy(text).into_owned().into()
+        };
+        let severity = fields.and_then(|f| f.severity()).unwrap_or(b"ERROR");
+        if severity == b"FATAL" || severity == b"PANIC" || what.is_none() {
+            self.fatal = Some((sqlstate, message()));
+            return Ok(Move::Drop);
+        }
+        self.copy_in = false;
+        if self.mute {
+            if !matches!(what, Some(What::Query | What::Sync)) {
+                self.skip();
+            }
+            return Ok(Move::Drop);
+        }
+        if show != Show::Pass && matches!(what, Some(What::Query | What::Sync)) {
+            self.hidden_error.get_or_insert_with(|| (sqlstate, message()));
+            return Ok(Move::Drop);
+        }
+        if self.attempt == Attempt::Repeatable && !self.delivered && only_a_standby_says(sqlstate) {
+            self.misrouted = true;
+            return Ok(Move::Drop);
+        }
+        self.delivered = true;
+        self.error.get_or_insert(sqlstate);
+        let instead = match what {
+            Some(What::Query | What::Sync) | None => None,
+            Some(_) => {
+                let instead = match self.queue.front() {
+                    Some(Owed::Poison(bytes)) => Some(bytes.clone()),
+                    _ => None,
+                };
+                self.skip();
+                instead
+            }
+        };
+        // An injected Parse that fails is the failure of the client's own request, so even that error is the client's.
+        Ok(instead.map_or(Move::Pass, Move::Instead))
+    }
+}
+
+impl Feed {
+    /// The server ignores everything up to the next Sync.
+    fn skip(&mut self) {
+        let skipped = self.queue.skip_to_sync().filter_map(|owed| match owed {
+            Owed::Reply { ack, .. } if ack != Ack::Nothing => Some(ack),
+            Owed::Reply { .. } | Owed::Local(..) | Owed::Poison(_) => None,
+        });
+        self.skipped.extend(skipped);
+        self.skipping = self.queue.is_empty();
+    }
+
+    /// Gives the attempt up: the client hears nothing of what is still owed.
+    pub fn give_up(&mut self) {
+        self.misrouted = false;
+        self.attempt = Attempt::Final;
+        self.mute = true;
+        self.tail_is_part = false;
+        self.queue.drop_locals();
+    }
+
+    /// Is the next reply one that the client does not hear?
+    pub fn ours_in_front(&self) -> bool {
+        matches!(self.queue.front(), Some(Owed::Reply { show: Show::Swallow | Show::Collect, .. }))
+    }
+
+    /// Is the client in the middle of a message that will never be finished if the server is gone?
+    pub fn is_mid_message(&self) -> bool {
+        self.left > 0 && self.left_passes
+    }
+
+    /// Statements of ours that the server skipped: settles its list with them.
+    pub fn settle_statements(&mut self, prepared: &mut Prepared, unnamed: &mut Option<StatementId>) {
+        for ack in self.skipped.drain(..) {
+            match ack {
+                Ack::Prepared(id) => prepared.remove(id),
+                Ack::Closed(id) => prepared.restore(id),
+                // The server may have destroyed the old unnamed statement before it failed on the new one.
+                Ack::Unnamed(_) => *unnamed = None,
+                Ack::Nothing => {}
+            }
+        }
+    }
+}
+
+/// Errors that a standby gives to a statement that the primary might have run (measured on PostgreSQL 15). The texts are
+/// translated, so the codes must do: at worst the primary is asked once more and says the same.
+fn only_a_standby_says(sqlstate: SqlState) -> bool {
+    matches!(
+        sqlstate,
+        SqlState::READ_ONLY_TRANSACTION | SqlState::FEATURE_NOT_SUPPORTED | SqlState::NOT_IN_PREREQUISITE_STATE
+    )
+}
+
+fn owed_name(what: Option<What>) -> &'static str {
+    match what {
+        None => "nothing",
+        Some(What::Query) => "the end of a query",
+        Some(What::Parse) => "ParseComplete",
+        Some(What::Bind) => "BindComplete",
+        Some(What::Close) => "CloseComplete",
+        Some(What::DescribeStatement) => "ParameterDescription",
+        Some(What::DescribePortal) => "RowDescription",
+        Some(What::Execute) => "the end of an Execute",
+        Some(What::Sync) => "ReadyForQuery",
+    }
+}

@@ -1,0 +1,166 @@
+//! What a server still owes us, in order.
+
+use std::collections::VecDeque;
+
+use crate::pool::StatementId;
+
+/// Which request a reply answers; it decides which message ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Ends at ReadyForQuery. Function calls too.
+    Query,
+    /// ParseComplete.
+    Parse,
+    /// BindComplete.
+    Bind,
+    /// CloseComplete.
+    Close,
+    /// ParameterDescription, then what a portal's Describe gives.
+    DescribeStatement,
+    /// RowDescription or NoData.
+    DescribePortal,
+    /// CommandComplete, EmptyQueryResponse or PortalSuspended.
+    Execute,
+    /// ReadyForQuery.
+    Sync,
+}
+
+/// Who gets the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// The client.
+    Pass,
+    /// Nobody: the request was ours.
+    Swallow,
+    /// We do: its rows are kept for the session.
+    Collect,
+}
+
+/// What becomes true on the server when the reply says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// Nothing to note.
+    Nothing,
+    /// This named statement exists.
+    Prepared(StatementId),
+    /// This named statement is gone.
+    Closed(StatementId),
+    /// The unnamed statement is this one.
+    Unnamed(StatementId),
+}
+
+/// Does the reply settle a change the client made to its own statement names?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// No.
+    Untouched,
+    /// One change is settled.
+    Change,
+}
+
+/// One expectation.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// The server's reply.
+    Reply {
+        /// To what.
+        what: What,
+        /// For whom.
+        show: Show,
+        /// And then.
+        ack: Ack,
+        /// And of the client's names.
+        names: Names,
+    },
+    /// A reply of our own, said when its turn comes; dropped like a server's when an error comes first.
+    Local(Box<[u8]>, Names),
+    /// A request that must fail on the server; the client hears this error of ours instead.
+    Poison(Box<[u8]>),
+}
+
+impl Owed {
+    /// A client's request.
+    pub fn pass(what: What) -> Self {
+        Self::Reply { what, show: Show::Pass, ack: Ack::Nothing, names: Names::Untouched }
+    }
+
+    /// A request of ours.
+    pub fn swallow(what: What, ack: Ack) -> Self {
+        Self::Reply { what, show: Show::Swallow, ack, names: Names::Untouched }
+    }
+}
+
+/// Ordered expectations; PostgreSQL answers strictly in order.
+#[derive(Debug, Default)]
+pub struct ReplyQueue {
+    owed: VecDeque<Owed>,
+}
+
+impl ReplyQueue {
+    /// The next expectation.
+    pub fn front(&self) -> Option<&Owed> {
+        self.owed.front()
+    }
+
+    /// Adds one at the end.
+    pub fn push(&mut self, owed: Owed) {
+        self.owed.push_back(owed);
+    }
+
+    /// Nothing is owed.
+    pub fn is_empty(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// How many replies are owed.
+    pub fn len(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// Done with the first one.
+    pub(super) fn pop(&mut self) -> Option<Owed> {
+        self.owed.pop_front()
+    }
+
+    /// A statement's Describe has got its first half.
+    pub(super) fn halve_describe(&mut self) {
+        if let Some(Owed::Reply { what, .. }) = self.owed.front_mut() {
+            *what = What::DescribePortal;
+        }
+    }
+
+    /// An error: the server skips to the next Sync, whatever comes before it, a Query too (measured). Gives what was skipped.
+    pub(super) fn skip_to_sync(&mut self) -> impl Iterator<Item = Owed> + '_ {
+        let keep = self
+            .owed
+            .iter()
+            .position(|owed| matches!(owed, Owed::Reply { what: What::Sync, .. }))
+            .unwrap_or(self.owed.len());
+        self.owed.drain(..keep)
+    }
+
+    /// Replies of our own are not said any more.
+    pub(super) fn drop_locals(&mut self) {
+        self.owed.retain(|owed| !matches!(owed, Owed::Local(..)));
+    }
+
+    /// Forgets everything (the server is gone).
+    pub fn clear(&mut self) {
+        self.owed.clear();
+    }
+
+    /// The client's requests that still wait for a ReadyForQuery.
+    pub fn ready_owed(&self) -> usize {
+        self.owed
+            .iter()
+            .filter(|owed| matches!(owed, Owed::Reply { what: What::Sync | What::Query, show: Show::Pass, .. }))
+            .count()
+    }
+
+    /// Gives back memory after a long pipeline.
+    pub fn shrink(&mut self) {
+        if self.owed.is_empty() && self.owed.capacity() > 64 {
+            self.owed = VecDeque::new();
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! The corridor: a request is read, judged, placed, carried and settled; then the next one.
+
+use std::{future::poll_fn, task::Poll, time::Duration};
+
+use super::{
+    end::End,
+    place::{Refusal, Where, Wish},
+    state::{Held, Session},
+    tx::Tx,
+};
+use crate::{
+    base::SqlState,
+    pool::Together,
+    relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
+    route::{Outcome as NodeOutcome, RouteReason, Tried},
+    wire::{
+        Head,
+        backend::{self, TxStatus},
+        frontend::{self, tag},
+    },
+};
+
+/// A client that half-closes its connection may still read its answer (as PostgreSQL lets it); one that has died looks the same.
+/// After this long its statement is cancelled.
+const HALF_CLOSED: Duration = Duration::from_secs(2);
+/// A proven read that lost its server with nothing delivered is run again this often.
+const ATTEMPTS: u32 = 3;
+
+/// A request on its way: how to write it to a server, and what then.
+pub(super) trait Load {
+    /// Writes it to the held server's outgoing bytes and notes what is owed.
+    fn compose(&mut self, session: &mut Session);
+    /// All its bytes stay in the inbox until the outcome is known, so it can be written again.
+    fn is_whole(&self) -> bool;
+    /// Until when its replies are awaited.
+    fn until(&self) -> Until;
+    /// Ends with ReadyForQuery.
+    fn ends_cycle(&self) -> bool;
+    /// Its bytes are done with.
+    fn consume(&mut self, session: &mut Session);
+}
+
+impl Session {
+    /// Serves the client until one of the two is done.
+    pub(super) async fn run(mut self) {
+        let end = loop {
+            match self.next_request().await {
+                Ok(()) => {}
+                Err(end) => break end,
+            }
+        };
+        self.finish(end).await;
+    }
+
+    async fn next_request(&mut self) -> Result<(), End> {
+        let head = self.next_head().await?;
+        if self.skipping && matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
+            // Not even a Query is answered before the Sync that an error has made necessary (measured on PostgreSQL 15).
+            return self.discard(head).await;
+        }
+        match head.tag {
+            tag::QUERY => self.simple(head).await,
+            tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::SYNC | tag::FLUSH => {
+                self.extended().await
+            }
+            tag::FUNCTION_CALL => self.function_call(head).await,
+            tag::TERMINATE => Err(End::Left),
+            // Left over from a COPY that the server has ended with an error: ignored, as PostgreSQL's main loop does.
+            tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => self.discard(head).await,
+            other => Err(End::Fatal(
+                SqlState::PROTOCOL_VIOLATION,
+                format!("invalid frontend message type {other}"),
+            )),
+        }
+    }
+
+    /// Waits for the next message's head.
+    async fn next_head(&mut self) -> Result<Head, End> {
+        loop {
+            if let Some(head) = self.client.head(self.message_cap())? {
+                return Ok(head);
+            }
+            self.idle().await?;
+        }
+    }
+
+    /// Longest message accepted, as the length word counts.
+    pub(super) fn message_cap(&self) -> u32 {
+        self.worker.shared.snapshot.load().config.limits.message
+    }
+
+    async fn discard(&mut self, head: Head) -> Result<(), End> {
+        let mut left = head.total();
+        loop {
+            let n = left.min(self.client.pending().len());
+            self.client.consume(n);
+            left -= n;
+            if left == 0 {
+                return Ok(());
+            }
+            self.idle().await?;
+        }
+    }
+
+    /// Makes sure a whole message is in the inbox.
+    pub(super) async fn whole(&mut self, head: Head) -> Result<(), End> {
+        while self.client.pending().len() < head.total() {
+            self.idle().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the client sends more. Nothing is owed to it meanwhile; its server, if it holds one, may still speak.
+    pub(super) async fn idle(&mut self) -> Result<(), End> {
+        let resting = self.client.pending().is_empty() && !self.group_open;
+        if resting {
+            self.refresh_tenant();
+        }
+        if self.client.eof {
+            return Err(End::Left);
+        }
+        let limits = {
+            let snapshot = self.worker.shared.snapshot.load();
+            (snapshot.config.limits.idle_client, snapshot.config.limits.idle_in_transaction)
+        };
+        let in_transaction = self.status() != TxStatus::Idle;
+        let (limit, end) = if in_transaction {
+            (limits.1, End::Fatal(SqlState::IDLE_IN_TRANSACTION_TIMEOUT, "terminating connection due to idle-in-transaction timeout".into()))
+        } else {
+            (limits.0, End::Fatal(SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout".into()))
+        };
+        let wait = self.wait_for_client(resting && !in_transaction);
+        if limit.is_zero() || !resting {
+            return wait.await;
+        }
+        match tokio::time::timeout(limit, wait).await {
+            Ok(waited) => waited,
+            Err(_) => Err(end),
+        }
+    }
+
+    async fn wait_for_client(&mut self, may_end: bool) -> Result<(), End> {
+        let before = self.client.pending().len();
+        if self.held.is_some() {
+            return self.wait_with_server(before, may_end).await;
+        }
+        // A request that is here already need not wait for the flush; a client that stops reading must not stop us for ever.
+        let handle = std::rc::Rc::clone(&self.handle);
+        let client = &mut self.client;
+        poll_fn(|cx| {
+            if may_end {
+                handle.watch(cx.waker());
+                if handle.is_ending() {
+                    return Poll::Ready(Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())));
+                }
+            }
+            if let Poll::Ready(Err(e)) = client.poll_flush(cx) {
+                return Poll::Ready(Err(crate::relay::ClientGone::from(e).into()));
+            }
+            if before == 0 {
+                client.rest();
+            }
+            match client.poll_fill(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Left)),
+                Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
+                Poll::Ready(Err(e)) => Poll::Ready(Err(crate::relay::ClientGone::from(e).into())),
+            }
+        })
+        .await
+    }
+
+    /// The same while a server is held: what it says (notifications, notices, its end) is passed on.
+    async fn wait_with_server(&mut self, before: usize, may_end: bool) -> Result<(), End> {
+        let outcome = self.pump_once(Until::ClientSpeaks { more_than: before }, may_end).await;
+        match outcome {
+            Some(Outcome::Done) => Ok(()),
+            None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
+            Some(Outcome::ClientGone(gone)) => Err(gone.into()),
+            Some(Outcome::ClientBroke(error)) => Err(error.into()),
+            Some(Outcome::ClientClosing | Outcome::Misrouted) => Err(End::Left),
+            Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
+                let fatal = self.feed.fatal.take();
+                self.drop_server(NodeOutcome::Failed);
+                let (sqlstate, message) =
+                    fatal.unwrap_or((SqlState::CONNECTION_FAILURE, "the server connection was lost".into()));
+                Err(End::Fatal(sqlstate, message.into()))
+            }
+        }
+    }
+
+    /// One poll loop of the relay, or `None` if the session should end.
+    async fn pump_once(&mut self, until: Until, may_end: bool) -> Option<Outcome> {
+        let cap = self.message_cap();
+        let handle = std::rc::Rc::clone(&self.handle);
+        let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else {
+            return Some(Outcome::ServerLost(None));
+        };
+        let mut exchange = Exchange {
+            client: &mut self.client,
+            server,
+            feed: &mut self.feed,
+            outgoing: &mut self.outgoing,
+            buffers: &self.worker.buffers,
+            cap,
+            closing_known: self.closing,
+        };
+        poll_fn(|cx| {
+            if may_end {
+                handle.watch(cx.waker());
+                if handle.is_ending() {
+                    return Poll::Ready(None);
+                }
+            }
+            let polled = exchange.poll(cx, until);
+            if !exchange.feed.ours_in_front() {
+                handle.now_theirs();
+            }
+            polled.map(Some)
+        })
+        .await
+    }
+
+    /// Pumps without deadlines and without looking at the client's end.
+    pub(super) async fn pump_quietly(&mut self, until: Until) -> Outcome {
+        let closing = std::mem::replace(&mut self.closing, true);
+        let outcome = self.pump_once(until, false).await;
+        self.closing = closing;
+        outcome.unwrap_or(Outcome::ServerLost(None))
+    }
+
+    /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
+    pub(super) async fn pump(&mut self, until: Until) -> Outcome {
+        let limit = self.worker.shared.snapshot.load().config.limits.query;
+        let mut timed = !limit.is_zero();
+        loop {
+            let outcome = if timed {
+                match tokio::time::timeout(limit, self.pump_once(until, false)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => {
+                        // The server's own cancel gives the error; it is awaited like any other reply.
+                        timed = false;
+                        self.handle.cancel();
+                        continue;
+                    }
+                }
+            } else if self.closing {
+                match tokio::time::timeout(HALF_CLOSED, self.pump_once(until, false)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => return Outcome::ClientGone(crate::relay::ClientGone::Eof),
+                }
+            } else {
+                self.pump_once(until, false).await
+            };
+            match outcome {
+                Some(Outcome::ClientClosing) => self.closing = true,
+                Some(outcome) => return outcome,
+                None => return Outcome::ServerLost(None),
+            }
+        }
+    }
+
+    /// Carries a request to a server and its replies back, again if need be.
+    pub(super) async fn exchange(&mut self, load: &mut dyn Load, mut wish: Wish, shapes: Shapes<'_>) -> Result<(), End> {
+        let mut tried = Tried::default();
+        let mut attempt = 0;
+        let mut learn = false;
+        loop {
+            attempt += 1;
+            let newly = self.held.is_none();
+            if newly {
+                if let Err(refusal) = self.acquire(wish, &mut tried).await {
+                    return self.refuse(load, &refusal);
+                }
+            } else if !self.group_open || self.last.reason.is_none() {
+                self.last.reason = Some(RouteReason::InTransaction);
+                if self.status() == TxStatus::Idle {
+                    self.last.reason = Some(RouteReason::Pinned);
+                }
+                self.last.pinned = self.pins.reason();
+                self.last.waited = Duration::ZERO;
+            }
+            self.feed.reset();
+            let mark = self.client.out.len();
+            if self.prologue() == Together::No && !self.finish_prologue().await {
+                self.drop_server(NodeOutcome::Answered);
+                let refusal = Refusal {
+                    sqlstate: self.feed.hidden_error.as_ref().map_or(SqlState::CONNECTION_FAILURE, |(code, _)| *code),
+                    message: self.feed.hidden_error.take().map_or_else(
+                        || "the session's settings could not be restored on a server".to_owned(),
+                        |(_, message)| message.into(),
+                    ),
+                };
+                return self.refuse(load, &refusal);
+            }
+            let repeatable = newly && wish.repeatable && load.is_whole();
+            load.compose(self);
+            if !repeatable {
+                load.consume(self);
+            }
+            self.feed.say_locals(self.client.say());
+            self.feed.attempt = if repeatable { Attempt::Repeatable } else { Attempt::Final };
+            if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()) {
+                self.handle.begin(&server.target, self.feed.ours_in_front());
+            }
+            let outcome = self.pump(load.until()).await;
+            self.handle.rest();
+            match outcome {
+                Outcome::Done => {
+                    if repeatable {
+                        load.consume(self);
+                    }
+                    if self.feed.hidden_error.is_some() {
+                        // Something of ours failed in front of the client's request, which cannot be. What ran after it ran with
+                        // settings that are not known, so neither this server nor this session can go on.
+                        self.drop_server(NodeOutcome::Failed);
+                        return Err(End::Fatal(
+                            SqlState::CONNECTION_FAILURE,
+                            "the session's settings could not be restored on a server".into(),
+                        ));
+                    }
+                    if learn && self.feed.error.is_none() {
+                        shapes.learn(self);
+                    }
+                    self.tx = Tx::Idle;
+                    self.group_open = !load.ends_cycle();
+                    if self.feed.is_settled() {
+                        self.settle_names();
+                        self.settle_server();
+                    }
+                    self.skipping = self.group_open && self.feed.skipping;
+                    return Ok(());
+                }
+                Outcome::Misrouted => {
+                    self.client.out.truncate(mark);
+                    self.undo_names();
+                    self.abandon_attempt(load.ends_cycle()).await;
+                    wish = Wish { place: Where::Primary, reason: RouteReason::Retried, repeatable: false };
+                    learn = true;
+                }
+                Outcome::ServerLost(_) | Outcome::ServerBroke(_) => {
+                    let why = match outcome {
+                        Outcome::ServerBroke(violation) => violation.to_string(),
+                        Outcome::ServerLost(Some(error)) => error.to_string(),
+                        _ => "end of file".to_owned(),
+                    };
+                    let node = self.held.as_ref().map_or(0, |held| held.node);
+                    let id = self.tenant.database.nodes[node].id;
+                    tracing::warn!(node = %self.tenant.database.nodes[node].name, why, fatal = ?self.feed.fatal, "a server connection was lost");
+                    if self.feed.fatal.as_ref().is_none_or(|(code, _)| *code != SqlState::ADMIN_SHUTDOWN) {
+                        (self.worker.shared.suspect)(id);
+                    }
+                    if repeatable && !self.feed.delivered && attempt < ATTEMPTS {
+                        self.client.out.truncate(mark);
+                        self.undo_names();
+                        self.drop_server(NodeOutcome::Failed);
+                        // The first loss may be a connection that was cut while idle; the node itself is given up after the second.
+                        if attempt > 1 && wish.place == Where::Replica {
+                            tried.add(id);
+                        }
+                        continue;
+                    }
+                    if repeatable {
+                        load.consume(self);
+                    }
+                    return self.lost(load, wish.repeatable);
+                }
+                Outcome::ClientGone(gone) => return Err(gone.into()),
+                Outcome::ClientBroke(error) => return Err(error.into()),
+                Outcome::ClientClosing => return Err(End::Left),
+            }
+        }
+    }
+
+    /// Of the client's changes to its names, those the server has answered hold.
+    fn settle_names(&mut self) {
+        let settled = std::mem::take(&mut self.feed.name_changes) as usize;
+        self.names.settle(settled);
+    }
+
+    /// The request never happened, as far as names are concerned.
+    fn undo_names(&mut self) {
+        self.feed.name_changes = 0;
+        self.names.settle(0);
+    }
+
+    /// Replies for our own bookkeeping are in.
+    fn settle_server(&mut self) {
+        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+            self.feed.settle_statements(&mut server.prepared, &mut server.unnamed);
+        }
+    }
+
+    /// A standby has refused what the primary may allow. Its answer is read to the end, unseen.
+    async fn abandon_attempt(&mut self, ended: bool) {
+        self.feed.give_up();
+        if !ended {
+            frontend::sync(&mut self.outgoing.bytes);
+            self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
+        }
+        let drained = matches!(self.pump_quietly(Until::Settled).await, Outcome::Done);
+        self.feed.mute = false;
+        if !drained {
+            self.drop_server(NodeOutcome::Failed);
+            return;
+        }
+        self.settle_server();
+        self.note_reported();
+        if self.feed.status != Some(TxStatus::Idle) && !self.hidden(b"ROLLBACK").await {
+            self.drop_server(NodeOutcome::Failed);
+            return;
+        }
+        self.feed.reset();
+        self.group_open = false;
+        self.release().await;
+    }
+
+    /// The held server is gone or not to be trusted.
+    pub(super) fn drop_server(&mut self, outcome: NodeOutcome) {
+        self.feed.abandon();
+        self.outgoing = crate::relay::Outgoing::default();
+        self.group_open = false;
+        self.portals.clear();
+        if let Some(held) = self.held.take() {
+            self.account(&held, outcome);
+            let Held { lease, .. } = held;
+            match outcome {
+                NodeOutcome::Failed => lease.gone(),
+                NodeOutcome::Answered => drop(lease),
+            }
+        }
+    }
+
+    /// No server: the client hears why, as it would hear an error of the server.
+    fn refuse(&mut self, load: &mut dyn Load, refusal: &Refusal) -> Result<(), End> {
+        if self.tx != Tx::Idle {
+            self.tx = Tx::Failed;
+        }
+        self.last.node = None;
+        self.last.reason.get_or_insert(RouteReason::NoReplica);
+        load.consume(self);
+        super::local::write_error(self.client.say(), refusal.sqlstate, &refusal.message);
+        self.undo_names();
+        self.after_error_of_ours(load.ends_cycle());
+        Ok(())
+    }
+
+    /// An ErrorResponse of ours was written and no server is involved.
+    pub(super) fn after_error_of_ours(&mut self, cycle_ends: bool) {
+        if cycle_ends {
+            let status = self.status();
+            backend::ready_for_query(self.client.say(), status);
+        } else {
+            self.skipping = true;
+        }
+    }
+
+    /// The server went away in the middle of a request.
+    fn lost(&mut self, load: &mut dyn Load, only_reads: bool) -> Result<(), End> {
+        let in_transaction = self.feed.status.is_some_and(|s| s != TxStatus::Idle) || self.tx != Tx::Idle;
+        let told = self.feed.error.is_some();
+        let broken = self.feed.is_mid_message();
+        let ready = self.feed.queue.ready_owed();
+        let fatal = self.feed.fatal.take();
+        let had_state = self.pins.any() || self.tenant.database.pool.mode == crate::config::PoolMode::Session;
+        let ending = self.deeds.ending;
+        self.undo_names();
+        self.drop_server(NodeOutcome::Failed);
+        self.tx = Tx::Idle;
+        self.deeds = super::state::Deeds::default();
+        if broken {
+            return Err(End::Left);
+        }
+        let why = fatal.map(|(_, message)| format!(": {message}")).unwrap_or_default();
+        let (sqlstate, message) = if ending || !(only_reads || in_transaction) {
+            (SqlState::OUTCOME_UNKNOWN, format!("the server connection was lost and it is not known whether the statement took effect{why}"))
+        } else if in_transaction {
+            (SqlState::CONNECTION_FAILURE, format!("the server connection was lost; the transaction was rolled back and can be tried again{why}"))
+        } else {
+            (SqlState::CONNECTION_FAILURE, format!("the server connection was lost{why}"))
+        };
+        if had_state {
+            return Err(End::Fatal(SqlState::CONNECTION_FAILURE, message));
+        }
+        if !told {
+            super::local::write_error(self.client.say(), sqlstate, &message);
+        }
+        for _ in 0..ready {
+            backend::ready_for_query(self.client.say(), TxStatus::Idle);
+        }
+        if !load.ends_cycle() {
+            self.skipping = true;
+        }
+        Ok(())
+    }
+
+    /// A reload may have changed what this session's database is.
+    fn refresh_tenant(&mut self) {
+        if self.held.is_some() || self.tx != Tx::Idle {
+            return;
+        }
+        let snapshot = self.worker.shared.snapshot.load();
+        if snapshot.generation == self.tenant.generation {
+            return;
+        }
+        let Some(user) = snapshot.user(&self.tenant.user.name).cloned() else { return };
+        drop(snapshot);
+        if let Some(tenant) = self.worker.tenant(&user, &self.database) {
+            self.tenant = tenant;
+        }
+    }
+}
+
+/// The shapes to be remembered as writers if the primary runs them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shapes<'a>(pub &'a [crate::sql::Shape]);
+
+impl Shapes<'_> {
+    fn learn(self, session: &Session) {
+        for shape in self.0 {
+            session.worker.misroutes.learn(*shape);
+        }
+    }
+}
+
+const GOING: &str = "terminating connection due to administrator command";

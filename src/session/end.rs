@@ -1,0 +1,103 @@
+//! How a session ends, and what it leaves behind: nothing.
+
+use super::state::Session;
+use crate::{
+    base::{Report, SqlState},
+    pool::Params,
+    relay::{ClientGone, Outcome, Until},
+    wire::{
+        WireError,
+        backend::{ErrorText, Severity, TxStatus, error_response},
+    },
+};
+
+/// Why a session is over.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Terminate, or the socket is gone: there is nobody to tell.
+    Left,
+    /// The client is told, then cut.
+    Fatal(SqlState, String),
+}
+
+impl From<ClientGone> for End {
+    fn from(gone: ClientGone) -> Self {
+        tracing::debug!(%gone, "client left without saying goodbye");
+        Self::Left
+    }
+}
+
+impl From<WireError> for End {
+    fn from(error: WireError) -> Self {
+        Self::Fatal(error.sqlstate(), error.to_client().into_owned())
+    }
+}
+
+impl Session {
+    /// Cleans the server the session holds, or drops it, and says the last word.
+    pub(super) async fn finish(mut self, end: End) {
+        if let End::Fatal(sqlstate, message) = &end {
+            let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
+            error_response(self.client.say(), &text);
+        }
+        // A client that does not read its last words does not keep a server connection for it.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
+        self.client.stream.shut_write();
+        if self.held.is_some() {
+            self.clean_up().await;
+        }
+        self.worker.leave(self.pid);
+    }
+
+    /// The server was held when the client left: roll back, reset, give back. Whatever is not certain is thrown away.
+    async fn clean_up(&mut self) {
+        let in_step = self.feed.is_settled() && self.outgoing.is_done() && !self.group_open && !self.pins.load;
+        let Some(status) = self.feed.status.filter(|_| in_step) else {
+            self.held = None;
+            return;
+        };
+        self.feed.reset();
+        let in_transaction = status != TxStatus::Idle;
+        if in_transaction && !self.hidden(b"ROLLBACK").await {
+            self.held = None;
+            return;
+        }
+        let plain = !self.pins.any() && !self.deeds.left_something();
+        if !plain {
+            // Alone in its message: inside an implicit transaction block it always fails.
+            if !self.hidden(b"DISCARD ALL").await {
+                self.held = None;
+                return;
+            }
+            if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+                server.params = Params::default();
+                server.prepared.clear();
+                server.unnamed = None;
+            }
+        }
+        self.pins = super::state::Pins::default();
+        self.deeds = super::state::Deeds::default();
+        self.release().await;
+    }
+
+    /// Runs a statement of ours on the held server; false if it failed, and then the server is not to be trusted.
+    pub(super) async fn hidden(&mut self, sql: &[u8]) -> bool {
+        use crate::relay::{Ack, Owed, Show, What};
+        self.feed.reset();
+        crate::wire::frontend::query(&mut self.outgoing.bytes, sql);
+        let owed = Owed::Reply {
+            what: What::Query,
+            show: Show::Collect,
+            ack: Ack::Nothing,
+            names: crate::relay::Names::Untouched,
+        };
+        self.feed.queue.push(owed);
+        let limit = std::time::Duration::from_secs(30);
+        let outcome = tokio::time::timeout(limit, Box::pin(self.pump_quietly(Until::Settled))).await;
+        let done = matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();
+        if !done {
+            tracing::warn!(?outcome, error = ?self.feed.hidden_error, "a statement of pgsluice's own failed");
+        }
+        done
+    }
+}

@@ -1,0 +1,703 @@
+//! The extended protocol: messages are gathered up to Sync or Flush, judged together, and sent to one server.
+
+use std::rc::Rc;
+
+use super::{
+    cycle::{Load, Shapes},
+    end::End,
+    local::{IN_FAILED, Local, Ran, error_message, write_error},
+    place::{Where, Wish},
+    state::Session,
+    statements::Statement,
+    tx::Tx,
+};
+use crate::{
+    base::SqlState,
+    relay::{Ack, Names, Owed, Until, What},
+    route::{Role, RouteReason},
+    sql::{Shape, facts::Verb},
+    wire::{
+        HEAD_BYTES, Head, WireError,
+        backend::{self, TxStatus},
+        frontend::{self, Bind, BindPrefix, Close, Describe, Execute, Parse, tag},
+    },
+};
+
+/// A Bind longer than this streams through.
+const LONG_BIND: usize = 64 * 1024;
+/// Messages without Sync or Flush beyond this many bytes are sent without waiting for one.
+const BATCH: usize = 256 * 1024;
+/// Most prepared statements of one client.
+const MOST_NAMES: usize = 1 << 16;
+/// Most bytes of statement text one client may keep.
+const MOST_TEXT: usize = 64 << 20;
+
+/// One message of the group.
+struct Item {
+    tag: u8,
+    /// Offset in the inbox.
+    start: usize,
+    /// Bytes of it that are in the inbox.
+    here: usize,
+    total: usize,
+    /// The statement it is about.
+    statement: Option<Rc<Statement>>,
+}
+
+impl Item {
+    fn body<'a>(&self, session: &'a Session) -> &'a [u8] {
+        &session.client.pending()[self.start + HEAD_BYTES..self.start + self.here]
+    }
+}
+
+/// Messages that are sent together.
+struct Batch {
+    items: Vec<Item>,
+    /// Bytes of the inbox before the first item that are done with when the batch is.
+    bytes: usize,
+    ends: Ends,
+    consumed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// With Sync.
+    Sync,
+    /// With Flush, or with an Execute that begins a COPY: the replies are awaited.
+    Flush,
+    /// Nowhere: more follows, nothing is owed yet.
+    Open,
+}
+
+impl Session {
+    /// Reads a group of messages and carries it.
+    pub(super) async fn extended(&mut self) -> Result<(), End> {
+        let mut batch = self.gather().await?;
+        self.skipping |= self.group_open && self.feed.skipping;
+        if self.skipping {
+            return self.skip(batch).await;
+        }
+        let done = self.answer_leading(&mut batch);
+        if self.skipping {
+            batch.items.drain(..done);
+            return self.skip(batch).await;
+        }
+        if done == batch.items.len() {
+            self.client.consume(batch.bytes);
+            return Ok(());
+        }
+        batch.items.drain(..done);
+        let mut wish = Wish::nothing();
+        let mut shapes: Vec<Shape> = Vec::new();
+        for item in &batch.items {
+            if let Some(statement) = &item.statement {
+                let classified = statement.classified(&self.worker);
+                wish = wish.and(self.wish(&classified));
+                shapes.push(classified.known.shape);
+                if item.tag == tag::EXECUTE {
+                    self.deeds.note(&classified.known.facts);
+                }
+            } else if matches!(item.tag, tag::BIND | tag::EXECUTE | tag::DESCRIBE) {
+                wish = wish.and(Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false });
+            }
+        }
+        if self.group_open
+            && self.held.is_some()
+            && wish.place == Where::Primary
+            && self.status() == TxStatus::Idle
+            && self.last.role == Some(Role::Replica)
+        {
+            self.leave_replica().await;
+        }
+        self.exchange(&mut batch, wish, Shapes(&shapes)).await?;
+        self.settle().await;
+        Ok(())
+    }
+
+    /// Reads messages up to Sync, Flush, the Execute of a COPY FROM, or a long message.
+    async fn gather(&mut self) -> Result<Batch, End> {
+        let longest = self.worker.shared.snapshot.load().config.limits.parse + LONG_BIND;
+        let mut items: Vec<Item> = Vec::new();
+        let mut at = 0;
+        let mut ends = Ends::Open;
+        loop {
+            let Some(head) = crate::wire::next_head(&self.client.pending()[at..], self.message_cap())? else {
+                if at >= BATCH {
+                    break;
+                }
+                self.idle().await?;
+                continue;
+            };
+            let here = self.client.pending().len() - at;
+            let total = head.total();
+            if !is_extended(head.tag) {
+                // What follows belongs to something else (a Query inside an open group, Terminate, …); PostgreSQL takes
+                // messages as they come, so what was gathered goes first.
+                break;
+            }
+            if here < total {
+                let long = match head.tag {
+                    tag::BIND => total > LONG_BIND && self.has_names(at),
+                    _ => false,
+                };
+                if total > longest && head.tag != tag::BIND {
+                    return Err(End::Fatal(
+                        SqlState::PROGRAM_LIMIT_EXCEEDED,
+                        format!("a prepared statement of {total} bytes is longer than limits.parse allows"),
+                    ));
+                }
+                if !long {
+                    self.idle().await?;
+                    continue;
+                }
+                let item = self.read_item(head, at, here, &items)?;
+                items.push(item);
+                at += here;
+                break;
+            }
+            let item = self.read_item(head, at, total, &items)?;
+            let copies = head.tag == tag::EXECUTE
+                && item.statement.as_ref().is_some_and(|s| s.classified(&self.worker).known.facts.verb == Verb::CopyFrom);
+            items.push(item);
+            at += total;
+            match head.tag {
+                tag::SYNC => ends = Ends::Sync,
+                tag::FLUSH => ends = Ends::Flush,
+                _ if copies => ends = Ends::Flush,
+                _ => continue,
+            }
+            break;
+        }
+        Ok(Batch { items, bytes: at, ends, consumed: false })
+    }
+
+    fn has_names(&self, at: usize) -> bool {
+        matches!(BindPrefix::parse(&self.client.pending()[at + HEAD_BYTES..]), Ok(Some(_)) | Err(_))
+    }
+
+    /// Looks at one message, and finds the statement it is about.
+    fn read_item(&mut self, head: Head, start: usize, here: usize, before: &[Item]) -> Result<Item, WireError> {
+        let mut item = Item { tag: head.tag, start, here, total: head.total(), statement: None };
+        let body = item.body(self);
+        item.statement = match head.tag {
+            tag::PARSE => {
+                let parse = Parse::parse(body)?;
+                Some(self.worker.statement(parse.text, parse.oids, self.strings))
+            }
+            tag::BIND if item.here < item.total => {
+                let prefix = BindPrefix::parse(body)?.ok_or(WireError::Truncated)?;
+                self.statement_in(prefix.statement, before)
+            }
+            tag::BIND => {
+                let bind = Bind::parse(body)?;
+                self.statement_in(bind.statement, before)
+            }
+            tag::DESCRIBE => {
+                let describe = Describe::parse(body)?;
+                match describe.what {
+                    frontend::What::Statement => self.statement_in(describe.name, before),
+                    frontend::What::Portal => self.portal_in(describe.name, before),
+                }
+            }
+            tag::EXECUTE => {
+                let execute = Execute::parse(body)?;
+                self.portal_in(execute.portal, before)
+            }
+            tag::CLOSE => {
+                Close::parse(body)?;
+                None
+            }
+            _ => None,
+        };
+        Ok(item)
+    }
+
+    /// What a name will stand for when the messages before it have been carried out.
+    fn statement_in(&self, name: &[u8], before: &[Item]) -> Option<Rc<Statement>> {
+        for item in before.iter().rev() {
+            match item.tag {
+                tag::PARSE => {
+                    if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) {
+                        return item.statement.clone();
+                    }
+                }
+                tag::CLOSE => {
+                    if Close::parse(item.body(self)).is_ok_and(|c| c.what == frontend::What::Statement && c.name == name) {
+                        return None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.names.find(name).cloned()
+    }
+
+    fn portal_in(&self, name: &[u8], before: &[Item]) -> Option<Rc<Statement>> {
+        for item in before.iter().rev().filter(|item| item.tag == tag::BIND) {
+            if BindPrefix::parse(item.body(self)).is_ok_and(|p| p.is_some_and(|p| p.portal == name)) {
+                return item.statement.clone();
+            }
+        }
+        self.portal(name).cloned()
+    }
+
+    /// Answers the messages at the front that need no server, and says how many they were.
+    fn answer_leading(&mut self, batch: &mut Batch) -> usize {
+        for (i, item) in batch.items.iter().enumerate() {
+            if self.held.is_some() || self.group_open {
+                return i;
+            }
+            let failed = self.tx == Tx::Failed;
+            let local = item.statement.as_ref().and_then(|s| Local::of(&s.classified(&self.worker).known.facts, &s.text));
+            let refused = failed
+                && matches!(item.tag, tag::PARSE | tag::BIND | tag::EXECUTE | tag::DESCRIBE)
+                && !matches!(local, Some(Local::Commit { .. } | Local::Rollback { .. }));
+            if refused {
+                write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, IN_FAILED);
+                self.skipping = true;
+                return i + 1;
+            }
+            if !self.answer_item(item, local) {
+                return i;
+            }
+            if self.skipping {
+                return i + 1;
+            }
+        }
+        batch.items.len()
+    }
+
+    /// Answers one message without a server; false if it needs one.
+    fn answer_item(&mut self, item: &Item, local: Option<Local>) -> bool {
+        let fits = local.is_some_and(|local| self.may_answer(local));
+        match item.tag {
+            tag::PARSE if fits => {
+                let Ok(parse) = Parse::parse(item.body(self)) else { return false };
+                let name: Box<[u8]> = parse.name.into();
+                if !name.is_empty() && self.names.find(&name).is_some() {
+                    let message = duplicate(&name);
+                    write_error(self.client.say(), SqlState::DUPLICATE_STATEMENT, &message);
+                    self.skipping = true;
+                    return true;
+                }
+                self.names.change(&name, item.statement.clone());
+                self.names.settle(1);
+                backend::parse_complete(self.client.say());
+            }
+            tag::BIND if fits => {
+                let Ok(bind) = Bind::parse(item.body(self)) else { return false };
+                if bind.count > 0 {
+                    return false;
+                }
+                let portal: Box<[u8]> = bind.portal.into();
+                if let Some(statement) = &item.statement {
+                    self.portals.push((portal, Rc::clone(statement)));
+                }
+                backend::bind_complete(self.client.say());
+            }
+            tag::DESCRIBE if fits => {
+                let Ok(describe) = Describe::parse(item.body(self)) else { return false };
+                let what = describe.what;
+                describe_local(local, what, self.client.say());
+            }
+            tag::EXECUTE if fits => {
+                let (Some(local), Some(statement)) = (local, &item.statement) else { return false };
+                let text = statement.text.clone();
+                let ran = self.run_local(local, &text, false);
+                self.feed.say_locals(self.client.say());
+                if ran == Ran::Error {
+                    self.skipping = true;
+                }
+            }
+            tag::CLOSE => {
+                let Ok(close) = Close::parse(item.body(self)) else { return false };
+                let name: Box<[u8]> = close.name.into();
+                match close.what {
+                    frontend::What::Statement => self.names.remove(&name),
+                    frontend::What::Portal => self.portals.retain(|(n, _)| *n != name),
+                }
+                backend::close_complete(self.client.say());
+            }
+            tag::SYNC => {
+                let status = self.status();
+                if status == TxStatus::Idle {
+                    self.portals.clear();
+                }
+                backend::ready_for_query(self.client.say(), status);
+            }
+            tag::FLUSH => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// After an error everything up to Sync is ignored.
+    async fn skip(&mut self, batch: Batch) -> Result<(), End> {
+        let last = batch.items.last().map_or(0, |item| item.total - item.here);
+        self.client.consume(batch.bytes);
+        let mut left = last;
+        while left > 0 {
+            self.idle().await?;
+            let n = left.min(self.client.pending().len());
+            self.client.consume(n);
+            left -= n;
+        }
+        if batch.ends != Ends::Sync {
+            return Ok(());
+        }
+        self.skipping = false;
+        if self.group_open && self.held.is_some() {
+            // The server is skipping, too: its Sync is owed.
+            let mut sync = OwedSync;
+            let wish = Wish::nothing();
+            self.exchange(&mut sync, wish, Shapes(&[])).await?;
+            self.settle().await;
+            return Ok(());
+        }
+        self.group_open = false;
+        let status = self.status();
+        if status == TxStatus::Idle {
+            self.portals.clear();
+        }
+        backend::ready_for_query(self.client.say(), status);
+        Ok(())
+    }
+
+    /// The group turns out to write after reads of it were answered by a replica: their implicit transaction ends there, the rest goes
+    /// to the primary. Allowed because each statement of it has its own snapshot under READ COMMITTED.
+    async fn leave_replica(&mut self) {
+        self.feed.reset();
+        frontend::sync(&mut self.outgoing.bytes);
+        self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
+        let outcome = self.pump_quietly(Until::Settled).await;
+        if !matches!(outcome, crate::relay::Outcome::Done) {
+            self.drop_server(crate::route::Outcome::Failed);
+            return;
+        }
+        self.group_open = false;
+        self.portals.clear();
+        self.release().await;
+        self.group_open = false;
+    }
+}
+
+fn is_extended(tag: u8) -> bool {
+    matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::SYNC | tag::FLUSH)
+}
+
+fn duplicate(name: &[u8]) -> String {
+    format!("prepared statement \"{}\" already exists", String::from_utf8_lossy(name))
+}
+
+fn describe_local(local: Option<Local>, what: frontend::What, out: &mut Vec<u8>) {
+    if what == frontend::What::Statement {
+        backend::parameter_description(out, &[]);
+    }
+    match local.and_then(Local::columns) {
+        Some(columns) => backend::row_description_text(out, columns),
+        None => backend::no_data(out),
+    }
+}
+
+/// The Sync of a group that failed.
+struct OwedSync;
+
+impl Load for OwedSync {
+    fn compose(&mut self, session: &mut Session) {
+        frontend::sync(&mut session.outgoing.bytes);
+        session.feed.queue.push(Owed::pass(What::Sync));
+    }
+
+    fn is_whole(&self) -> bool {
+        false
+    }
+
+    fn until(&self) -> Until {
+        Until::Settled
+    }
+
+    fn ends_cycle(&self) -> bool {
+        true
+    }
+
+    fn consume(&mut self, _: &mut Session) {}
+}
+
+impl Load for Batch {
+    fn compose(&mut self, session: &mut Session) {
+        let mut poisoned = false;
+        for item in &self.items {
+            if poisoned && item.tag != tag::SYNC {
+                continue;
+            }
+            if session.compose_item(item) == Composed::Poisoned {
+                poisoned = true;
+            }
+        }
+        if self.ends == Ends::Flush && self.items.last().is_some_and(|item| item.tag == tag::EXECUTE) {
+            frontend::flush(&mut session.outgoing.bytes);
+        }
+        session.group_open = true;
+    }
+
+    fn is_whole(&self) -> bool {
+        self.ends != Ends::Open && self.items.iter().all(|item| item.here == item.total)
+    }
+
+    fn until(&self) -> Until {
+        match self.ends {
+            Ends::Sync | Ends::Flush => Until::Settled,
+            Ends::Open => Until::Sent,
+        }
+    }
+
+    fn ends_cycle(&self) -> bool {
+        self.ends == Ends::Sync
+    }
+
+    fn consume(&mut self, session: &mut Session) {
+        if !std::mem::replace(&mut self.consumed, true) {
+            session.client.consume(self.bytes);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Composed {
+    Sent,
+    /// The server will fail here; what follows is skipped.
+    Poisoned,
+}
+
+impl Session {
+    /// Writes one message for the held server, and notes what is owed for it.
+    fn compose_item(&mut self, item: &Item) -> Composed {
+        let raw_range = item.start..item.start + item.here;
+        let local = item
+            .statement
+            .as_ref()
+            .and_then(|s| Local::of(&s.classified(&self.worker).known.facts, &s.text))
+            .filter(|local| local.is_ours());
+        let params = self.params.clone();
+        match item.tag {
+            tag::PARSE => {
+                let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
+                let (Ok(parse), Some(statement)) = (Parse::parse(body), &item.statement) else { return self.poison_malformed() };
+                let name: Box<[u8]> = parse.name.into();
+                if !name.is_empty() {
+                    if self.names.find(&name).is_some() {
+                        return self.poison(SqlState::DUPLICATE_STATEMENT, &duplicate(&name));
+                    }
+                    if self.names.len() >= MOST_NAMES || self.names.bytes() + statement.text.len() > MOST_TEXT {
+                        return self.poison(
+                            SqlState::LIMIT_EXCEEDED,
+                            "this session holds too many prepared statements; close some, or use unnamed ones",
+                        );
+                    }
+                }
+                self.names.change(&name, Some(Rc::clone(statement)));
+                if local.is_some() {
+                    return self.say_in_turn(Names::Change, backend::parse_complete);
+                }
+                let id = statement.id(&params);
+                if name.is_empty() {
+                    self.outgoing.bytes.extend_from_slice(&self.client.pending()[raw_range]);
+                    self.owe(What::Parse, Ack::Unnamed(id), Names::Change);
+                    if let Some(server) = self.server() {
+                        server.unnamed = Some(id);
+                    }
+                    return Composed::Sent;
+                }
+                let statement = Rc::clone(statement);
+                if self.server().is_some_and(|server| server.prepared.touch(id)) {
+                    return self.say_in_turn(Names::Change, backend::parse_complete);
+                }
+                self.prepare(&statement, Names::Change);
+            }
+            tag::BIND => {
+                let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
+                let Ok(Some(prefix)) = BindPrefix::parse(body) else { return self.poison_malformed() };
+                let (portal, name): (Box<[u8]>, Box<[u8]>) = (prefix.portal.into(), prefix.statement.into());
+                let Some(statement) = item.statement.clone() else {
+                    if name.is_empty() && let Some(server) = self.server() {
+                        // Somebody else's unnamed statement may be there; the client has none.
+                        server.unnamed = None;
+                        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
+                        self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+                    }
+                    self.send_raw(item);
+                    self.owe(What::Bind, Ack::Nothing, Names::Untouched);
+                    return Composed::Sent;
+                };
+                self.portals.retain(|(n, _)| *n != portal);
+                self.portals.push((portal, Rc::clone(&statement)));
+                if local.is_some() {
+                    return self.say_in_turn(Names::Untouched, backend::bind_complete);
+                }
+                self.ensure(&statement, &name);
+                if name.is_empty() {
+                    self.send_raw(item);
+                } else {
+                    let id = statement.id(&params);
+                    let server_name = self.server().map(|server| server.prepared.name_of(id));
+                    let Some(server_name) = server_name else { return Composed::Sent };
+                    let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
+                    let Ok(Some(prefix)) = BindPrefix::parse(body) else { return self.poison_malformed() };
+                    let head = Head { tag: tag::BIND, len: (item.total - 1) as u32 };
+                    let renamed =
+                        frontend::bind_with_names(&mut self.outgoing.bytes, head, &prefix, server_name.as_bytes());
+                    let Ok(rest) = renamed else { return self.poison_malformed() };
+                    self.outgoing.bytes.extend_from_slice(&body[rest..]);
+                    self.outgoing.stream = item.total - item.here;
+                }
+                self.owe(What::Bind, Ack::Nothing, Names::Untouched);
+            }
+            tag::DESCRIBE => {
+                let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
+                let Ok(describe) = Describe::parse(body) else { return self.poison_malformed() };
+                let (what, name): (_, Box<[u8]>) = (describe.what, describe.name.into());
+                if local.is_some() {
+                    let mut out = Vec::new();
+                    describe_local(local, what, &mut out);
+                    self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
+                    return Composed::Sent;
+                }
+                match (what, item.statement.clone()) {
+                    (frontend::What::Portal, _) => {
+                        self.send_raw(item);
+                        self.owe(What::DescribePortal, Ack::Nothing, Names::Untouched);
+                    }
+                    (frontend::What::Statement, Some(statement)) => {
+                        self.ensure(&statement, &name);
+                        if name.is_empty() {
+                            self.send_raw(item);
+                        } else if let Some(server_name) = {
+                            let id = statement.id(&params);
+                            self.server().map(|server| server.prepared.name_of(id))
+                        } {
+                            frontend::describe(&mut self.outgoing.bytes, what, server_name.as_bytes());
+                        }
+                        self.owe(What::DescribeStatement, Ack::Nothing, Names::Untouched);
+                    }
+                    (frontend::What::Statement, None) => {
+                        if name.is_empty() && let Some(server) = self.server() {
+                            server.unnamed = None;
+                            frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
+                            self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+                        }
+                        self.send_raw(item);
+                        self.owe(What::DescribeStatement, Ack::Nothing, Names::Untouched);
+                    }
+                }
+            }
+            tag::EXECUTE => {
+                if let (Some(local), Some(statement)) = (local, &item.statement) {
+                    let text = statement.text.clone();
+                    return match self.run_local(local, &text, false) {
+                        Ran::Done => Composed::Sent,
+                        Ran::Error => Composed::Poisoned,
+                    };
+                }
+                self.send_raw(item);
+                self.owe(What::Execute, Ack::Nothing, Names::Untouched);
+            }
+            tag::CLOSE => {
+                let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
+                let Ok(close) = Close::parse(body) else { return self.poison_malformed() };
+                let (what, name): (_, Box<[u8]>) = (close.what, close.name.into());
+                match what {
+                    frontend::What::Statement => {
+                        // Other clients may use it on this server; it leaves by the server's own limit.
+                        self.names.change(&name, None);
+                        return self.say_in_turn(Names::Change, backend::close_complete);
+                    }
+                    frontend::What::Portal => {
+                        self.portals.retain(|(n, _)| *n != name);
+                        self.send_raw(item);
+                        self.owe(What::Close, Ack::Nothing, Names::Untouched);
+                    }
+                }
+            }
+            tag::SYNC => {
+                self.send_raw(item);
+                self.owe(What::Sync, Ack::Nothing, Names::Untouched);
+            }
+            // FLUSH; nothing else is ever gathered.
+            _ => self.send_raw(item),
+        }
+        Composed::Sent
+    }
+
+    fn server(&mut self) -> Option<&mut crate::pool::Server> {
+        self.held.as_mut().and_then(|held| held.lease.server())
+    }
+
+    fn send_raw(&mut self, item: &Item) {
+        let raw = &self.client.pending()[item.start..item.start + item.here];
+        self.outgoing.bytes.extend_from_slice(raw);
+        self.outgoing.stream = item.total - item.here;
+    }
+
+    fn owe(&mut self, what: What, ack: Ack, names: Names) {
+        self.feed.queue.push(Owed::Reply { what, show: crate::relay::Show::Pass, ack, names });
+    }
+
+    fn say_in_turn(&mut self, names: Names, write: impl FnOnce(&mut Vec<u8>)) -> Composed {
+        let mut out = Vec::with_capacity(8);
+        write(&mut out);
+        self.feed.queue.push(Owed::Local(out.into(), names));
+        Composed::Sent
+    }
+
+    /// Sends the Parse of a named statement under its server-side name. Shown to the client only if it is the client's own.
+    fn prepare(&mut self, statement: &Statement, names: Names) {
+        let id = statement.id(&self.params);
+        let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
+        let name = server.prepared.name_of(id);
+        let evicted = server.prepared.insert(id);
+        if let Some(old) = evicted {
+            let old_name = server.prepared.name_of(old);
+            frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, old_name.as_bytes());
+            self.feed.queue.push(Owed::swallow(What::Close, Ack::Closed(old)));
+        }
+        frontend::parse(&mut self.outgoing.bytes, name.as_bytes(), &statement.text, &statement.oids);
+        match names {
+            Names::Change => self.owe(What::Parse, Ack::Prepared(id), names),
+            Names::Untouched => self.feed.queue.push(Owed::swallow(What::Parse, Ack::Prepared(id))),
+        }
+    }
+
+    /// The held server gets the statement if it lacks it.
+    fn ensure(&mut self, statement: &Rc<Statement>, name: &[u8]) {
+        let id = statement.id(&self.params);
+        let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
+        if !name.is_empty() {
+            if !server.prepared.touch(id) {
+                self.prepare(statement, Names::Untouched);
+            }
+            return;
+        }
+        if server.unnamed != Some(id) {
+            server.unnamed = Some(id);
+            frontend::parse(&mut self.outgoing.bytes, b"", &statement.text, &statement.oids);
+            self.feed.queue.push(Owed::swallow(What::Parse, Ack::Unnamed(id)));
+        }
+    }
+
+    /// An error of ours in the middle of a pipeline: the server is made to fail at this very place, so that its transaction and
+    /// everything behind it behave as they would have.
+    fn poison(&mut self, sqlstate: SqlState, message: &str) -> Composed {
+        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
+        self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+        frontend::describe(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
+        self.feed.queue.push(Owed::Poison(error_message(sqlstate, message)));
+        Composed::Poisoned
+    }
+
+    fn poison_malformed(&mut self) -> Composed {
+        self.poison(SqlState::PROTOCOL_VIOLATION, "invalid message format")
+    }
+}
+
+/// A statement name that no server ever has: it is closed right before it is used.
+const NO_SUCH: &[u8] = b"pgsluice_none";

@@ -1,0 +1,176 @@
+//! Statements pgsluice answers itself: a BEGIN that waits for its first statement, the end of a transaction that never had a
+//! server, and `SHOW pgsluice.…`. Their replies are what a server would say, to the letter.
+
+use super::{
+    route_shown::ROUTE_COLUMNS,
+    state::Session,
+    tx::{Deferred, Tx},
+};
+use crate::{
+    base::SqlState,
+    config::PoolMode,
+    relay::{Names, Owed},
+    sql::{
+        Facts,
+        facts::{TxOptions, TxVerb, Verb},
+    },
+    wire::backend::{self, ErrorText, Severity, TxStatus},
+};
+
+/// A statement that needs no server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Local {
+    Begin { options: TxOptions, start: bool },
+    SetTransaction(TxOptions),
+    Commit { chain: bool },
+    Rollback { chain: bool },
+    ShowRoute,
+    ShowVersion,
+}
+
+impl Local {
+    /// Is the whole text one such statement? Whether it may be answered here depends on the session, too.
+    pub(super) fn of(facts: &Facts, text: &[u8]) -> Option<Self> {
+        if facts.statements != 1 {
+            return None;
+        }
+        match (facts.verb, &*facts.tx) {
+            (Verb::Begin, [TxVerb::Begin { options, start }]) => Some(Self::Begin { options: *options, start: *start }),
+            (Verb::SetTransaction, [TxVerb::SetTransaction(options)]) => Some(Self::SetTransaction(*options)),
+            (Verb::Commit, [TxVerb::Commit { chain }]) => Some(Self::Commit { chain: *chain }),
+            (Verb::Rollback, [TxVerb::Rollback { chain }]) => Some(Self::Rollback { chain: *chain }),
+            (Verb::Show, _) => Self::show(text),
+            _ => None,
+        }
+    }
+
+    fn show(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        let mut words = text.trim_matches(|c: char| c.is_whitespace() || c == ';').split_whitespace();
+        words.next().filter(|w| w.eq_ignore_ascii_case("show"))?;
+        let name = words.next()?;
+        match (name, words.next()) {
+            (name, None) if name.eq_ignore_ascii_case("pgsluice.route") => Some(Self::ShowRoute),
+            (name, None) if name.eq_ignore_ascii_case("pgsluice.version") => Some(Self::ShowVersion),
+            _ => None,
+        }
+    }
+
+    /// Is it about pgsluice itself, so that no server may ever see it?
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Self::ShowRoute | Self::ShowVersion)
+    }
+
+    /// Column names, if it gives rows.
+    pub(super) fn columns(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::ShowRoute => Some(&ROUTE_COLUMNS),
+            Self::ShowVersion => Some(&["version"]),
+            Self::Begin { .. } | Self::SetTransaction(_) | Self::Commit { .. } | Self::Rollback { .. } => None,
+        }
+    }
+}
+
+/// How a statement of ours ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    Done,
+    /// It failed; an ErrorResponse was written.
+    Error,
+}
+
+impl Session {
+    /// May `local` be answered without a server as things stand?
+    pub(super) fn may_answer(&self, local: Local) -> bool {
+        if local.is_ours() {
+            return true;
+        }
+        if self.held.is_some() || self.group_open {
+            return false;
+        }
+        match local {
+            Local::Begin { .. } => {
+                self.tenant.database.routing.defer_begin && self.tenant.database.pool.mode != PoolMode::Statement
+            }
+            Local::SetTransaction(_) => matches!(self.tx, Tx::Begun(_)),
+            Local::Commit { .. } | Local::Rollback { .. } => self.tx != Tx::Idle,
+            Local::ShowRoute | Local::ShowVersion => true,
+        }
+    }
+
+    /// Runs a statement of ours and writes everything up to its CommandComplete.
+    pub(super) fn run_local(&mut self, local: Local, text: &[u8], describe: bool) -> Ran {
+        let mut out = Vec::new();
+        let ran = self.answer_local(local, text, describe, &mut out);
+        self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
+        ran
+    }
+
+    fn answer_local(&mut self, local: Local, text: &[u8], describe: bool, out: &mut Vec<u8>) -> Ran {
+        if self.status() == TxStatus::Failed && !matches!(local, Local::Commit { .. } | Local::Rollback { .. }) {
+            write_error(out, SqlState::IN_FAILED_TRANSACTION, IN_FAILED);
+            return Ran::Error;
+        }
+        if describe && let Some(columns) = local.columns() {
+            backend::row_description_text(out, columns);
+        }
+        match local {
+            Local::Begin { options, start } => {
+                if let Tx::Begun(deferred) = &mut self.tx {
+                    let warning = ErrorText::new(
+                        Severity::Warning,
+                        SqlState::ACTIVE_TRANSACTION,
+                        "there is already a transaction in progress",
+                    );
+                    backend::notice_response(out, &warning);
+                    // As on a server, the options of a second BEGIN count (StartTransactionCommand, then SET LOCAL).
+                    deferred.set(text, options);
+                } else {
+                    self.tx = Tx::Begun(Deferred::begin(text, options));
+                }
+                backend::command_complete(out, if start { "START TRANSACTION" } else { "BEGIN" });
+            }
+            Local::SetTransaction(options) => {
+                if let Tx::Begun(deferred) = &mut self.tx {
+                    deferred.set(text, options);
+                }
+                backend::command_complete(out, "SET");
+            }
+            Local::Commit { chain } | Local::Rollback { chain } => {
+                let failed = self.tx == Tx::Failed;
+                let committed = matches!(local, Local::Commit { .. }) && !failed;
+                match (&mut self.tx, chain) {
+                    // AND CHAIN keeps the characteristics, so the same BEGIN is owed again.
+                    (Tx::Begun(_), true) => {}
+                    (Tx::Failed, true) => self.tx = Tx::Begun(Deferred::begin(b"BEGIN", TxOptions::default())),
+                    _ => self.tx = Tx::Idle,
+                }
+                backend::command_complete(out, if committed { "COMMIT" } else { "ROLLBACK" });
+            }
+            Local::ShowRoute => {
+                self.last.write_row(&self.tenant, out);
+                backend::command_complete(out, "SHOW");
+            }
+            Local::ShowVersion => {
+                backend::data_row(out, &[Some(concat!("pgsluice ", env!("CARGO_PKG_VERSION")).as_bytes())]);
+                backend::command_complete(out, "SHOW");
+            }
+        }
+        Ran::Done
+    }
+}
+
+/// What a server says to anything but the end of a failed transaction.
+pub(super) const IN_FAILED: &str = "current transaction is aborted, commands ignored until end of transaction block";
+
+/// An ERROR of ours.
+pub(super) fn write_error(out: &mut Vec<u8>, sqlstate: SqlState, message: &str) {
+    backend::error_response(out, &ErrorText::new(Severity::Error, sqlstate, message));
+}
+
+/// An ERROR of ours, as a message on its own.
+pub(super) fn error_message(sqlstate: SqlState, message: &str) -> Box<[u8]> {
+    let mut out = Vec::new();
+    write_error(&mut out, sqlstate, message);
+    out.into()
+}

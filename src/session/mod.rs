@@ -1,0 +1,29 @@
+//! One client's life, from its first packet to its last: the only room that sees the whole corridor.
+//!
+//! `startup` and `auth` let it in, `cycle` reads requests, `place` finds them a server, `settle` leaves that server clean.
+//! A session lives and dies on one worker; what it must share with others goes through [`Shared`].
+
+mod auth;
+mod cancel;
+mod cycle;
+mod end;
+mod extended;
+mod local;
+mod place;
+mod probe;
+mod route_shown;
+mod settle;
+mod shared;
+mod simple;
+mod startup;
+mod state;
+mod statements;
+mod tx;
+mod welcome;
+mod worker;
+
+pub use cancel::{Handle, Keys, LongKey};
+pub use shared::{Admission, Admitted, Connected, Shared, Snapshot};
+pub use state::PIN_REASONS;
+pub use startup::serve;
+pub use worker::{Tenant, Worker};

@@ -1,0 +1,289 @@
+//! Finding a server for what is about to be sent.
+
+use std::time::Instant;
+
+use super::{
+    state::{Held, Session},
+    tx::Tx,
+};
+use crate::{
+    base::{Report, SqlState},
+    config::{PoolMode, Reads},
+    pool::{CheckoutError, Lease, Together},
+    relay::{Ack, Owed, Until, What},
+    route::{Ask, ClusterView, Need, Patience, Placement, RouteReason, Tried, place},
+    sql::{
+        Classified, Facts, HintTarget,
+        facts::{Effect, Isolation, PrimaryReason},
+    },
+};
+
+/// Where a statement may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Where {
+    /// Anywhere: it changes only what pgsluice carries from server to server.
+    Any,
+    /// A replica will do.
+    Replica,
+    /// The primary.
+    Primary,
+}
+
+/// The strictest wish of all statements that share a target.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub place: Where,
+    pub reason: RouteReason,
+    /// Every statement is proven to change nothing: it may be run again elsewhere.
+    pub repeatable: bool,
+}
+
+impl Wish {
+    /// Of nothing yet.
+    pub(super) fn nothing() -> Self {
+        Self { place: Where::Any, reason: RouteReason::SessionState, repeatable: true }
+    }
+
+    /// Together with another statement.
+    pub(super) fn and(self, other: Self) -> Self {
+        let repeatable = self.repeatable && other.repeatable;
+        let stricter = if other.place > self.place { other } else { self };
+        Self { repeatable, ..stricter }
+    }
+}
+
+/// Why no server could be had.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub sqlstate: SqlState,
+    pub message: String,
+}
+
+impl Refusal {
+    fn new(sqlstate: SqlState, message: &str) -> Self {
+        Self { sqlstate, message: message.to_owned() }
+    }
+}
+
+impl Session {
+    /// What a statement wishes, outside a transaction that has its server already.
+    pub(super) fn wish(&self, classified: &Classified) -> Wish {
+        let facts = &classified.known.facts;
+        let repeatable = facts.proven_read_only;
+        let primary = |reason| Wish { place: Where::Primary, reason, repeatable };
+        if let Tx::Begun(deferred) = &self.tx {
+            let isolation = deferred.options.isolation;
+            let serializable = isolation == Some(Isolation::Serializable)
+                || (isolation.is_none() && self.params.value("default_transaction_isolation") == Some("serializable"));
+            let by_default = self.params.value("default_transaction_read_only") == Some("on");
+            let read_only = deferred.options.read_only.unwrap_or(by_default);
+            if !read_only {
+                return primary(RouteReason::InTransaction);
+            }
+            if serializable {
+                return primary(RouteReason::Serializable);
+            }
+            if classified.hints.target == Some(HintTarget::Primary) {
+                return primary(RouteReason::Hint);
+            }
+            if self.tenant.database.routing.reads == Reads::Primary {
+                return primary(RouteReason::Configured);
+            }
+            if facts.proven_read_only || is_bound_to_transaction(facts) {
+                return Wish { place: Where::Replica, reason: RouteReason::ReadOnlyTransaction, repeatable };
+            }
+            return primary(facts.primary.map_or(RouteReason::Writes, RouteReason::from));
+        }
+        if facts.proven_read_only {
+            if self.params.value("default_transaction_isolation") == Some("serializable") {
+                return primary(RouteReason::Serializable);
+            }
+            if classified.hints.target == Some(HintTarget::Primary) {
+                return primary(RouteReason::Hint);
+            }
+            return Wish { place: Where::Replica, reason: RouteReason::ProvenRead, repeatable };
+        }
+        if facts.primary == Some(PrimaryReason::SessionState) && follows_client(facts) {
+            return Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false };
+        }
+        let reason = match facts.primary {
+            Some(_) if facts.statements > 1 => RouteReason::MultiStatement,
+            Some(reason) => reason.into(),
+            None => RouteReason::Writes,
+        };
+        primary(reason)
+    }
+
+    /// Gets a server for `wish`, leaving out those in `tried`. The session holds it afterwards.
+    pub(super) async fn acquire(&mut self, wish: Wish, tried: &mut Tried) -> Result<(), Refusal> {
+        if self.held.is_some() {
+            return Ok(());
+        }
+        let started = self.now();
+        let mut patience = Patience::Left;
+        let mut last_error: Option<CheckoutError> = None;
+        loop {
+            let view = self.tenant.view.load_full();
+            let (node, reason) = match self.choose(wish, tried, patience, &view) {
+                Placement::Node { index, reason } => (index, reason),
+                Placement::Wait { .. } => {
+                    let waited = self.now().saturating_sub(started);
+                    if waited >= self.tenant.database.routing.wait {
+                        patience = Patience::Spent;
+                    } else {
+                        // The view changes only when the control plane has news; looking every millisecond costs nothing beside it.
+                        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                    }
+                    continue;
+                }
+                Placement::NoReplica { reason: RouteReason::NotFresh } => {
+                    return Err(Refusal::new(
+                        SqlState::CANNOT_CONNECT_NOW,
+                        "no replica has caught up with this session's writes in time",
+                    ));
+                }
+                Placement::NoReplica { .. } => {
+                    return Err(Refusal::new(SqlState::CANNOT_CONNECT_NOW, "no replica is available for this read"));
+                }
+                Placement::NoPrimary => {
+                    return Err(match last_error {
+                        Some(error) => Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() },
+                        None => Refusal::new(
+                            SqlState::CANNOT_CONNECT_NOW,
+                            "no primary is available; reads still work, try again later",
+                        ),
+                    });
+                }
+            };
+            match self.lend_from(node).await {
+                Ok(lease) => {
+                    if let Some(seen) = view.nodes.get(node) {
+                        seen.load.started(self.worker.index);
+                    }
+                    let now = self.now();
+                    self.last.node = Some(node);
+                    self.last.role = view.nodes.get(node).map(|n| n.role);
+                    self.last.reason = Some(if tried.is_empty() { reason } else { RouteReason::Retried });
+                    self.last.waited = now.saturating_sub(started);
+                    self.last.pinned = None;
+                    self.feed.status = Some(crate::wire::backend::TxStatus::Idle);
+                    self.held = Some(Held { lease, node, since: now });
+                    return Ok(());
+                }
+                Err(error) => {
+                    let doubtful = match &error {
+                        CheckoutError::Connect(connect) => {
+                            tracing::warn!(node = %self.tenant.database.nodes[node].name, error = %connect, "no connection to node");
+                            connect.doubts_node()
+                        }
+                        CheckoutError::Timeout(_) | CheckoutError::Canceled | CheckoutError::Closed => false,
+                    };
+                    if doubtful {
+                        (self.worker.shared.suspect)(self.tenant.database.nodes[node].id);
+                    }
+                    if matches!(error, CheckoutError::Connect(_)) && wish.place != Where::Primary {
+                        tried.add(self.tenant.database.nodes[node].id);
+                        last_error = Some(error);
+                        continue;
+                    }
+                    return Err(Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() });
+                }
+            }
+        }
+    }
+
+    fn choose(&mut self, wish: Wish, tried: &Tried, patience: Patience, view: &ClusterView) -> Placement {
+        self.floor = self.floor.resolve(view);
+        let mut ask = Ask {
+            need: if wish.place == Where::Replica { Need::Replica } else { Need::Primary },
+            reason: wish.reason,
+            floor: self.floor,
+            routing: &self.tenant.database.routing,
+            max_lag: None,
+            tags: &[],
+            tried,
+            patience,
+        };
+        let now = self.worker.shared.clock.now();
+        let mut dice = self.worker.dice.borrow_mut();
+        let mut placement = place(&ask, view, &mut dice, now);
+        if self.tenant.database.pool.mode == PoolMode::Session && wish.place == Where::Replica {
+            // The whole session lives on the server of its first statement, and it may write later.
+            ask.need = Need::Primary;
+            placement = place(&ask, view, &mut dice, now);
+        }
+        if placement == Placement::NoPrimary && wish.place == Where::Any {
+            ask.need = Need::Replica;
+            placement = place(&ask, view, &mut dice, now);
+        }
+        placement
+    }
+
+    async fn lend_from(&mut self, node: usize) -> Result<Lease, CheckoutError> {
+        let local = std::rc::Rc::clone(&self.tenant.locals[node]);
+        if let Some(seen) = self.tenant.view.load().nodes.get(node) {
+            local.pool.require_epoch(seen.epoch);
+        }
+        if let Some(lease) = local.try_checkout(Instant::now()) {
+            return Ok(lease);
+        }
+        let deadline = local.pool.settings().checkout_timeout;
+        self.handle.wait();
+        let handle = std::rc::Rc::clone(&self.handle);
+        let lease = tokio::select! {
+            biased;
+            () = handle.interrupted() => Err(CheckoutError::Canceled),
+            lease = Box::pin(local.checkout(deadline)) => lease,
+        };
+        self.handle.rest();
+        lease
+    }
+
+    /// Puts what must come first into the outgoing bytes: the client's settings, and a BEGIN that is still owed.
+    /// [`Together::No`]: it must be answered before the client's own request may follow.
+    pub(super) fn prologue(&mut self) -> Together {
+        let Some(held) = &mut self.held else { return Together::Yes };
+        let Some(server) = held.lease.server() else { return Together::Yes };
+        let mut together = Together::Yes;
+        if self.feed.status != Some(crate::wire::backend::TxStatus::Idle) {
+            return together;
+        }
+        if let Some(change) = server.params.change_to(&self.params) {
+            crate::wire::frontend::query(&mut self.outgoing.bytes, change.sql.as_bytes());
+            self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+            server.params = self.params.clone();
+            together = change.together;
+        }
+        if let Tx::Begun(deferred) = &self.tx {
+            crate::wire::frontend::query(&mut self.outgoing.bytes, &deferred.sql);
+            self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+        }
+        together
+    }
+
+    /// Waits until what [`Session::prologue`] sent is answered; false if it failed.
+    pub(super) async fn finish_prologue(&mut self) -> bool {
+        let done = matches!(self.pump(Until::Settled).await, crate::relay::Outcome::Done);
+        done && self.feed.hidden_error.is_none()
+    }
+}
+
+/// Only parameters are set or reset: they follow the client wherever it goes.
+fn follows_client(facts: &Facts) -> bool {
+    !facts.effects.is_empty()
+        && facts.tx.is_empty()
+        && facts
+            .effects
+            .iter()
+            .all(|e| matches!(e, Effect::SetParameter { .. } | Effect::ResetParameter(_) | Effect::ResetAll))
+}
+
+/// What it does to the session ends with the transaction, so a READ ONLY transaction that begins with it may be on a replica.
+fn is_bound_to_transaction(facts: &Facts) -> bool {
+    facts.primary == Some(PrimaryReason::SessionState)
+        && !facts.effects.is_empty()
+        && facts
+            .effects
+            .iter()
+            .all(|e| matches!(e, Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false }))
+}

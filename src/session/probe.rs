@@ -1,0 +1,108 @@
+//! A question to a server on behalf of a client that has no session yet.
+
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    end::End,
+    worker::{Tenant, Worker},
+};
+use crate::{
+    base::{Report, SqlState},
+    pool::{Lease, Params},
+    relay::{Ack, Feed, Names, Outcome, Owed, Show, What},
+    route::{Health, Role},
+    wire::{backend::TxStatus, frontend},
+};
+
+/// A server answers such a question at once or not at all.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Asks for one tenant.
+pub(super) struct Probe<'a> {
+    worker: &'a Rc<Worker>,
+    tenant: &'a Rc<Tenant>,
+}
+
+impl<'a> Probe<'a> {
+    pub(super) fn new(worker: &'a Rc<Worker>, tenant: &'a Rc<Tenant>) -> Self {
+        Self { worker, tenant }
+    }
+
+    /// The primary, or whatever answers: a login must not need the primary.
+    pub(super) async fn server(&self) -> Result<Lease, End> {
+        let view = self.tenant.view.load_full();
+        let mut order: Vec<usize> = (0..self.tenant.locals.len()).collect();
+        order.sort_by_key(|i| match view.nodes.get(*i) {
+            _ if view.primary == Some(*i) => 0,
+            Some(node) if node.health == Health::Up && node.role == Role::Replica => 1,
+            Some(node) if node.health == Health::Unknown => 2,
+            _ => 3,
+        });
+        let mut failure = None;
+        for node in order {
+            let local = &self.tenant.locals[node];
+            if let Some(seen) = view.nodes.get(node) {
+                local.pool.require_epoch(seen.epoch);
+            }
+            if let Some(lease) = local.try_checkout(Instant::now()) {
+                return Ok(lease);
+            }
+            match local.checkout(local.pool.settings().checkout_timeout).await {
+                Ok(lease) => return Ok(lease),
+                Err(error) => {
+                    tracing::warn!(node = %self.tenant.database.nodes[node].name, %error, "no connection to node for a login");
+                    failure = Some(End::Fatal(error.sqlstate(), error.to_client().into_owned()));
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| End::Fatal(SqlState::CANNOT_CONNECT_NOW, "no server is available".into())))
+    }
+
+    /// Runs one statement of ours on a server without settings of anybody, and gives what was learnt.
+    pub(super) async fn ask(&self, mut lease: Lease, sql: &str) -> Result<(Lease, Feed), End> {
+        let lost = || End::Fatal(SqlState::CONNECTION_FAILURE, "the server connection was lost during login".into());
+        let mut feed = Feed::default();
+        let mut message = Vec::with_capacity(sql.len() + 128);
+        let server = lease.server().ok_or_else(lost)?;
+        if let Some(change) = server.params.change_to(&Params::default()) {
+            frontend::query(&mut message, change.sql.as_bytes());
+            feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+            server.params = Params::default();
+        }
+        frontend::query(&mut message, sql.as_bytes());
+        feed.queue.push(Owed::Reply { what: What::Query, show: Show::Collect, ack: Ack::Nothing, names: Names::Untouched });
+        let talk = async {
+            server.stream.write_all(&message).await.ok()?;
+            let mut bytes = std::mem::take(&mut server.tail);
+            let mut nothing = Vec::new();
+            let mut chunk = vec![0u8; 8 * 1024];
+            while !feed.is_settled() {
+                match server.stream.read(&mut chunk).await.ok()? {
+                    0 => return None,
+                    n => bytes.extend_from_slice(&chunk[..n]),
+                }
+                let fed = feed.feed(&bytes, &mut nothing).ok()?;
+                bytes.drain(..fed.consumed);
+                nothing.clear();
+            }
+            server.tail = bytes;
+            Some(Outcome::Done)
+        };
+        match tokio::time::timeout(DEADLINE, talk).await {
+            Ok(Some(_)) if feed.status == Some(TxStatus::Idle) => Ok((lease, feed)),
+            _ => Err(feed.fatal.map_or_else(lost, |(code, message)| End::Fatal(code, message.into()))),
+        }
+    }
+
+    /// Done; the server has these settings now.
+    pub(super) fn release(&self, mut lease: Lease, params: &Params) {
+        debug_assert_eq!(lease.local().worker, self.worker.index);
+        if let Some(server) = lease.server() {
+            server.params = params.clone();
+        }
+        lease.give_back(Instant::now());
+    }
+}

@@ -1,0 +1,257 @@
+//! After the answer: what the transaction did to its server's session is read back from the server itself, so that settings follow
+//! the client from there on, and the server goes back to the pool as clean as it came.
+
+use std::collections::BTreeMap;
+
+use super::state::{Deeds, Last, Pins, Session};
+use crate::{
+    config::PoolMode,
+    pool::{Params, quote_literal},
+    route::{Floor, Outcome as NodeOutcome},
+    sql::{Facts, facts::Effect, facts::Kind, facts::TxVerb},
+    wire::backend::{DataRow, TxStatus},
+};
+
+/// What lives on in a server's session beyond a transaction, in the order of [`Pins`].
+const LIVING: &str = "EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
+    EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace=pg_catalog.pg_my_temp_schema()),\
+    EXISTS(SELECT FROM pg_catalog.pg_locks WHERE locktype='advisory' AND pid=pg_catalog.pg_backend_pid()),\
+    EXISTS(SELECT FROM pg_catalog.pg_cursors WHERE is_holdable),\
+    EXISTS(SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql)";
+const LIVING_COLUMNS: usize = 5;
+
+/// Everything a statement can leave in a session except prepared statements, which are ours; DISCARD ALL would drop those, too.
+const RESET: &[u8] = b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;\
+    SELECT pg_catalog.pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP";
+
+impl Deeds {
+    /// Notes what a statement that is about to be sent may do.
+    pub(super) fn note(&mut self, facts: &Facts) {
+        if !facts.proven_read_only && !matches!(facts.kind, Kind::Transaction | Kind::Session | Kind::Empty) {
+            self.wrote = true;
+        }
+        if facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction)) {
+            self.wrote = true;
+        }
+        if facts.tx.iter().any(|verb| {
+            matches!(verb, TxVerb::Commit { .. } | TxVerb::PrepareTransaction | TxVerb::CommitPrepared)
+        }) {
+            self.ending = true;
+        }
+        for effect in &facts.effects {
+            match effect {
+                Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false } | Effect::DiscardOther => {}
+                Effect::SetParameter { name, local: false } => {
+                    self.touched.insert(name.clone(), Last::Set);
+                    // SET SESSION AUTHORIZATION takes the role back as well.
+                    if **name == *"session_authorization" {
+                        self.touched.insert("role".into(), Last::Set);
+                    }
+                }
+                Effect::ResetParameter(name) => {
+                    self.touched.insert(name.clone(), Last::Reset);
+                    if **name == *"session_authorization" {
+                        self.touched.insert("role".into(), Last::Reset);
+                    }
+                }
+                Effect::SetUnknownParameter => self.unknown_parameter = true,
+                Effect::ResetAll => self.note_reset_all(),
+                Effect::DiscardAll => {
+                    self.note_reset_all();
+                    self.living = true;
+                    self.deallocated = true;
+                }
+                Effect::Listen
+                | Effect::Unlisten
+                | Effect::UnlistenAll
+                | Effect::TempObject
+                | Effect::DiscardTemp
+                | Effect::AdvisoryLock
+                | Effect::AdvisoryUnlock
+                | Effect::AdvisoryUnlockAll
+                | Effect::Prepare(_)
+                | Effect::Deallocate(_)
+                | Effect::Declare { hold: true }
+                | Effect::CloseCursor
+                | Effect::CloseAllCursors => self.living = true,
+                Effect::DeallocateAll => {
+                    self.living = true;
+                    self.deallocated = true;
+                }
+                Effect::Load => self.load = true,
+                Effect::Execute(_) | Effect::ExportSnapshot | Effect::SessionValue => {}
+                Effect::OpaqueCode => self.opaque = true,
+            }
+        }
+    }
+
+    fn note_reset_all(&mut self) {
+        self.reset_all = true;
+        for last in self.touched.values_mut() {
+            *last = Last::Reset;
+        }
+    }
+
+    /// Could the server's session differ from what the pool believes?
+    pub(super) fn left_something(&self) -> bool {
+        !self.touched.is_empty()
+            || self.reset_all
+            || self.living
+            || self.opaque
+            || self.unknown_parameter
+            || self.load
+            || self.deallocated
+    }
+}
+
+impl Session {
+    /// The last reply is in. Outside a transaction the server goes back; inside one it stays.
+    pub(super) async fn settle(&mut self) {
+        self.note_reported();
+        if self.held.is_none() || self.group_open {
+            return;
+        }
+        if self.feed.status != Some(TxStatus::Idle) {
+            return;
+        }
+        self.portals.clear();
+        if self.deeds.wrote {
+            self.deeds.wrote = false;
+            self.floor = Floor::Dirty { since: self.now() };
+        }
+        if self.deeds.left_something() {
+            Box::pin(self.read_back()).await;
+        }
+        if self.held.is_none() || self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session {
+            return;
+        }
+        if self.handle.is_cancel_under_way() {
+            Box::pin(self.release()).await;
+        } else {
+            self.give_back();
+        }
+    }
+
+    /// Gives the server back once no cancel can hit it late.
+    pub(super) async fn release(&mut self) {
+        if !self.handle.no_cancel_under_way().await {
+            self.held = None;
+            return;
+        }
+        self.give_back();
+    }
+
+    fn give_back(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.account(&held, NodeOutcome::Answered);
+            self.feed.status = None;
+            held.lease.give_back(std::time::Instant::now());
+        }
+    }
+
+    /// Tells the balance how the node did.
+    pub(super) fn account(&self, held: &super::state::Held, outcome: NodeOutcome) {
+        let now = self.now();
+        if let Some(node) = self.tenant.view.load().nodes.get(held.node) {
+            node.load.finished(self.worker.index, now, now.saturating_sub(held.since), outcome);
+        }
+    }
+
+    /// Asks the server what the transaction left behind.
+    async fn read_back(&mut self) {
+        let deeds = std::mem::take(&mut self.deeds);
+        if deeds.load {
+            self.pins.load = true;
+        }
+        if deeds.unknown_parameter {
+            self.pins.set = true;
+        }
+        if deeds.deallocated {
+            self.names.clear();
+            if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+                server.prepared.clear();
+                server.unnamed = None;
+            }
+        }
+        let mut names = deeds.touched;
+        if deeds.reset_all {
+            for (name, _) in self.params.iter() {
+                names.entry(name.into()).or_insert(Last::Reset);
+            }
+        }
+        let mut columns: Vec<String> = names.keys().map(|name| current_setting(name)).collect();
+        let look = deeds.living || deeds.opaque;
+        if look {
+            columns.push(LIVING.to_owned());
+        }
+        if !columns.is_empty() {
+            let sql = format!("SELECT {}", columns.join(","));
+            let answered = self.hidden(sql.as_bytes()).await;
+            let row = self.feed.rows.first().cloned().filter(|_| answered);
+            let Some(row) = row else {
+                self.held = None;
+                return;
+            };
+            self.learn(&row, &names, look);
+        }
+        if deeds.opaque && !self.pins.any() {
+            if !self.hidden(RESET).await {
+                self.held = None;
+                return;
+            }
+            if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+                server.params = Params::default();
+            }
+        }
+        self.feed.reset();
+    }
+
+    /// Takes over what the server says its parameters are, and what lives in its session.
+    fn learn(&mut self, row: &[u8], names: &BTreeMap<Box<str>, Last>, look: bool) {
+        let Ok(row) = DataRow::parse(row) else {
+            self.held = None;
+            return;
+        };
+        let values: Vec<Option<&[u8]>> = row.columns().map(|v| v.ok().flatten()).collect();
+        let login = self.held.as_ref().map(|held| held.lease.local().pool.login_user());
+        let (mut on_server, mut on_client) = (Vec::new(), Vec::new());
+        for ((name, last), value) in names.iter().zip(&values) {
+            let value = value.map(|v| String::from_utf8_lossy(v).into_owned());
+            let is_default = match &**name {
+                "role" => value.as_deref() == Some("none"),
+                "session_authorization" => value.as_deref() == login.as_deref(),
+                // A reset that was not rolled back: the value is the server's default, whatever it is.
+                _ => *last == Last::Reset && value.as_deref() != self.params.value(name),
+            };
+            let value = value.filter(|_| !is_default);
+            // A client's default is what it asked for at login, which this server never heard of.
+            let client = value.clone().or_else(|| self.startup.value(name).map(str::to_owned));
+            on_server.push((&**name, value));
+            on_client.push((&**name, client));
+        }
+        let changed = self.params.with(on_server.iter().map(|(n, v)| (*n, v.as_deref())));
+        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+            server.params = changed;
+        }
+        self.params = self.params.with(on_client.iter().map(|(n, v)| (*n, v.as_deref())));
+        if look && values.len() >= LIVING_COLUMNS {
+            let living = &values[values.len() - LIVING_COLUMNS..];
+            let lives = |i: usize| living.get(i).copied().flatten() == Some(b"t");
+            self.pins = Pins {
+                listen: lives(0),
+                temp_table: lives(1),
+                advisory_lock: lives(2),
+                with_hold_cursor: lives(3),
+                prepare: lives(4),
+                ..self.pins
+            };
+        }
+    }
+}
+
+fn current_setting(name: &str) -> String {
+    let mut sql = String::from("pg_catalog.current_setting(");
+    quote_literal(&mut sql, name);
+    sql.push_str(",true)");
+    sql
+}

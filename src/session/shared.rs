@@ -1,0 +1,186 @@
+//! What all workers share. Read on the path of a statement, written only off it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::cancel::Keys;
+use crate::{
+    base::{Clock, Generation, NodeId},
+    config::{Config, Database, Secret, User},
+    pool::Pools,
+    route::ClusterView,
+    wire::scram::{MockSecret, Verifier},
+};
+
+/// One generation of everything that a reload can change. A cycle loads it once and uses it to the end.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Which.
+    pub generation: Generation,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Per database, in the configuration's order: what is known of its nodes, published by the control plane.
+    pub views: Vec<Arc<ArcSwap<ClusterView>>>,
+    /// SCRAM verifiers of users whose password is configured in clear text: the 4,096 rounds are paid once.
+    pub verifiers: HashMap<String, Arc<Verifier>>,
+}
+
+impl Snapshot {
+    /// Prepares a checked configuration.
+    pub fn new(generation: Generation, config: Arc<Config>, views: Vec<Arc<ArcSwap<ClusterView>>>, old: Option<&Self>) -> Self {
+        let mut verifiers = HashMap::new();
+        for user in &config.users {
+            let verifier = match &user.secret {
+                Secret::Password(password) => {
+                    let same = old.filter(|old| old.user(&user.name).is_some_and(|u| u.secret == user.secret));
+                    let kept = same.and_then(|old| old.verifiers.get(&user.name).cloned());
+                    kept.unwrap_or_else(|| Arc::new(Verifier::from_password(password.as_bytes())))
+                }
+                Secret::Verifier(text) => match text.parse::<Verifier>() {
+                    Ok(verifier) => Arc::new(verifier),
+                    Err(_) => continue,
+                },
+                Secret::Md5(_) | Secret::None => continue,
+            };
+            verifiers.insert(user.name.clone(), verifier);
+        }
+        Self { generation, config, views, verifiers }
+    }
+
+    /// The database a client may name, and its index: an exact name wins over `*`.
+    pub fn database(&self, name: &str) -> Option<(usize, &Arc<Database>)> {
+        let find = |wanted: &str| self.config.databases.iter().enumerate().find(|(_, d)| d.name == wanted);
+        find(name).or_else(|| find("*"))
+    }
+
+    /// The user of this name.
+    pub fn user(&self, name: &str) -> Option<&Arc<User>> {
+        self.config.users.iter().find(|u| u.name == name)
+    }
+}
+
+/// Counts clients against the limits.
+#[derive(Debug, Default)]
+pub struct Admission {
+    total: AtomicUsize,
+    by_name: Mutex<HashMap<(Axis, Box<str>), usize>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Axis {
+    User,
+    Database,
+}
+
+/// A client that was let in; dropping it makes room.
+#[derive(Debug)]
+pub struct Admitted {
+    shared: Arc<Shared>,
+    names: [(Axis, Box<str>); 2],
+}
+
+/// A connection that is counted; dropping it makes room.
+#[derive(Debug)]
+pub struct Connected(Arc<Shared>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.admission.total.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut counts = self.shared.admission.by_name.lock();
+        for name in &self.names {
+            if let Some(n) = counts.get_mut(name) {
+                *n -= 1;
+                if *n == 0 {
+                    counts.remove(name);
+                }
+            }
+        }
+    }
+}
+
+/// Everything workers share.
+pub struct Shared {
+    /// The present generation.
+    pub snapshot: ArcSwap<Snapshot>,
+    /// Server connections.
+    pub pools: Pools,
+    /// Cancel keys of all sessions.
+    pub keys: Keys,
+    /// Clients against limits.
+    pub admission: Admission,
+    /// Makes unknown users indistinguishable from known ones.
+    pub mock: MockSecret,
+    /// No new clients; idle ones leave.
+    pub draining: AtomicBool,
+    /// The process's clock.
+    pub clock: Clock,
+    /// Asks the control plane to look at a node at once. Never blocks.
+    pub suspect: Box<dyn Fn(NodeId) + Send + Sync>,
+    /// Hands a CancelRequest for a session (by pid) to its worker. Never blocks.
+    pub forward_cancel: Box<dyn Fn(usize, u32) + Send + Sync>,
+}
+
+/// Too many, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// `limits.clients`.
+    All,
+    /// `limits.per_user` or the user's `max_clients`.
+    User,
+    /// `limits.per_database`.
+    Database,
+}
+
+impl Shared {
+    /// Counts a connection; it is over the limit or not, it is counted until dropped.
+    pub fn connect(self: &Arc<Self>) -> (Connected, bool) {
+        let before = self.admission.total.fetch_add(1, Ordering::Relaxed);
+        (Connected(Arc::clone(self)), before < self.snapshot.load().config.limits.clients)
+    }
+
+    /// Is the process leaving?
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Connected clients.
+    pub fn clients(&self) -> usize {
+        self.admission.total.load(Ordering::Relaxed)
+    }
+
+    /// Lets a client in that has proved who it is, so that nobody can fill another's places without its password.
+    pub fn admit(self: &Arc<Self>, user: &User, database: &Database, config: &Config) -> Result<Admitted, Full> {
+        let names = [(Axis::User, user.name.as_str().into()), (Axis::Database, database.name.as_str().into())];
+        let caps = [user.max_clients.or(config.limits.per_user), config.limits.per_database];
+        let mut counts = self.admission.by_name.lock();
+        for ((name, cap), full) in names.iter().zip(caps).zip([Full::User, Full::Database]) {
+            if cap.is_some_and(|cap| counts.get(name).copied().unwrap_or(0) >= cap) {
+                return Err(full);
+            }
+        }
+        for name in &names {
+            *counts.entry(name.clone()).or_default() += 1;
+        }
+        drop(counts);
+        Ok(Admitted { shared: Arc::clone(self), names })
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("clients", &self.clients()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+//! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
+
+use super::{
+    cycle::{Load, Shapes},
+    end::End,
+    local::{Local, write_error},
+    place::{Where, Wish},
+    state::Session,
+    tx::Tx,
+};
+use crate::{
+    base::SqlState,
+    config::PoolMode,
+    relay::{Names, Owed, Until, What},
+    route::RouteReason,
+    sql::{
+        Classified, Facts,
+        facts::{Effect, TxVerb, Verb},
+    },
+    wire::{
+        HEAD_BYTES, Head, WireError,
+        backend::{self, TxStatus},
+        frontend::{FunctionCall, Query},
+    },
+};
+
+/// Longer function calls are not looked into.
+const LONGEST_CALL: usize = 64 * 1024;
+
+/// A message that goes to the server as it came.
+struct Whole {
+    total: usize,
+    /// Bytes in the inbox when it was judged; less than `total` for one that streams through.
+    here: usize,
+    consumed: bool,
+}
+
+impl Load for Whole {
+    fn compose(&mut self, session: &mut Session) {
+        session.outgoing.bytes.extend_from_slice(&session.client.pending()[..self.here]);
+        session.outgoing.stream = self.total - self.here;
+        session.feed.queue.push(Owed::pass(What::Query));
+        if let Some(server) = session.held.as_mut().and_then(|held| held.lease.server()) {
+            // A simple Query destroys the unnamed statement (protocol documentation, "Extended Query").
+            server.unnamed = None;
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.here == self.total
+    }
+
+    fn until(&self) -> Until {
+        Until::Settled
+    }
+
+    fn ends_cycle(&self) -> bool {
+        true
+    }
+
+    fn consume(&mut self, session: &mut Session) {
+        if !std::mem::replace(&mut self.consumed, true) {
+            session.client.consume(self.here);
+        }
+    }
+}
+
+impl Session {
+    /// Query.
+    pub(super) async fn simple(&mut self, head: Head) -> Result<(), End> {
+        let longest = self.worker.shared.snapshot.load().config.limits.parse + HEAD_BYTES + 1;
+        let total = head.total();
+        let (classified, here) = if total <= longest {
+            self.whole(head).await?;
+            let text = match Query::parse(&self.client.pending()[HEAD_BYTES..total]) {
+                Ok(text) => text,
+                Err(error) => return self.malformed(total, error),
+            };
+            (self.worker.classify(text, self.strings), total)
+        } else {
+            (self.worker.unread(), self.client.pending().len().min(total))
+        };
+        self.names.drop_unnamed();
+        let facts = &classified.known.facts;
+        if here == total && self.answered_here(facts, total) {
+            return Ok(());
+        }
+        if self.tx == Tx::Failed {
+            write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
+            return self.refused(total).await;
+        }
+        if self.tenant.database.pool.mode == PoolMode::Statement && facts.tx.iter().any(|v| matches!(v, TxVerb::Begin { .. }))
+        {
+            let message = "transactions are not possible in statement pooling mode";
+            write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, message);
+            return self.refused(total).await;
+        }
+        self.deeds.ending = false;
+        self.deeds.note(facts);
+        let wish = self.wish(&classified);
+        let mut load = Whole { total, here, consumed: false };
+        self.exchange(&mut load, wish, Shapes(&[classified.known.shape])).await?;
+        self.settle().await;
+        Ok(())
+    }
+
+    /// FunctionCall: the fast path of libpq's large objects. An unknown function as far as we can tell.
+    pub(super) async fn function_call(&mut self, head: Head) -> Result<(), End> {
+        let total = head.total();
+        let here = if total <= LONGEST_CALL {
+            self.whole(head).await?;
+            if let Err(error) = FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
+                return self.malformed(total, error);
+            }
+            total
+        } else {
+            self.client.pending().len().min(total)
+        };
+        if self.tx == Tx::Failed {
+            write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
+            return self.refused(total).await;
+        }
+        self.deeds.opaque = true;
+        self.deeds.wrote = true;
+        let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
+        let mut load = Whole { total, here, consumed: false };
+        self.exchange(&mut load, wish, Shapes(&[])).await?;
+        self.settle().await;
+        Ok(())
+    }
+
+    /// Answers what needs no server; false if it does.
+    fn answered_here(&mut self, facts: &Facts, total: usize) -> bool {
+        let text = &self.client.pending()[HEAD_BYTES..total - 1];
+        let local = Local::of(facts, text).filter(|local| self.may_answer(*local));
+        let deallocates = match (&*facts.effects, facts.verb) {
+            ([Effect::Deallocate(name)], Verb::Deallocate) if facts.statements == 1 => {
+                (self.names.find(name.as_bytes()).is_some() && self.status() != TxStatus::Failed).then_some(name)
+            }
+            _ => None,
+        };
+        if let Some(local) = local {
+            let text = text.to_vec();
+            self.run_local(local, &text, true);
+        } else if let Some(name) = deallocates {
+            // The client prepared it by the protocol, so only pgsluice knows it by this name.
+            self.names.remove(name.as_bytes());
+            let mut out = Vec::new();
+            backend::command_complete(&mut out, "DEALLOCATE");
+            self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
+        } else {
+            return false;
+        }
+        self.client.consume(total);
+        self.feed.say_locals(self.client.say());
+        let status = self.status();
+        backend::ready_for_query(self.client.say(), status);
+        true
+    }
+
+    /// A message whose length fits but whose inside does not: PostgreSQL raises an ERROR and goes on.
+    fn malformed(&mut self, total: usize, error: WireError) -> Result<(), End> {
+        if self.held.is_some() && self.status() != TxStatus::Idle {
+            // The server's transaction would have to fail, too; nothing less than ending it is honest.
+            return Err(error.into());
+        }
+        if self.tx != Tx::Idle {
+            self.tx = Tx::Failed;
+        }
+        self.client.consume(total);
+        write_error(self.client.say(), SqlState::PROTOCOL_VIOLATION, &error.to_string());
+        self.after_error_of_ours(true);
+        Ok(())
+    }
+
+    /// An error was written instead of sending the message; the rest of it is thrown away.
+    async fn refused(&mut self, total: usize) -> Result<(), End> {
+        let mut left = total;
+        loop {
+            let n = left.min(self.client.pending().len());
+            self.client.consume(n);
+            left -= n;
+            if left == 0 {
+                break;
+            }
+            self.idle().await?;
+        }
+        self.after_error_of_ours(true);
+        Ok(())
+    }
+}
+
+impl super::worker::Worker {
+    /// What a text says.
+    pub(super) fn classify(&self, text: &[u8], rules: crate::sql::StringRules) -> Classified {
+        self.classifier.borrow_mut().classify(text, rules)
+    }
+
+    /// What is known of a text that is too long to be read.
+    pub(super) fn unread(&self) -> Classified {
+        // A text with a zero byte is never parsed; the answer is that of anything unreadable.
+        self.classify(b"\0", crate::sql::StringRules { standard_conforming_strings: true })
+    }
+}

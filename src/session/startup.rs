@@ -1,0 +1,246 @@
+//! From accept to the first ReadyForQuery.
+
+use std::rc::Rc;
+
+use super::{
+    auth::authenticate,
+    cancel::LongKey,
+    end::End,
+    shared::{Connected, Full},
+    state::{Deeds, Pins, Session},
+    statements::Names,
+    tx::Tx,
+    welcome::{Answer, Asked},
+    worker::Worker,
+};
+use crate::{
+    base::{Report, SqlState},
+    net::Stream,
+    pool::{Params, quote_literal},
+    relay::{Client, Feed, Outgoing},
+    route::Floor,
+    sql::StringRules,
+    wire::{
+        backend::{self, DataRow, ErrorText, Severity, TxStatus},
+        startup::{First, MAX_STARTUP, Protocol, Replication, StartupMessage, next_first},
+    },
+};
+
+/// Serves one client from its first byte to its last. `over` says that the process is full already.
+pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, over: bool) {
+    let limit = worker.shared.snapshot.load().config.limits.login;
+    let mut client = Client::new(stream, Rc::clone(&worker.buffers));
+    let login = Box::pin(log_in(&mut client, &worker, over));
+    let outcome = match limit.is_zero() {
+        true => login.await,
+        false => match tokio::time::timeout(limit, login).await {
+            Ok(outcome) => outcome,
+            // Like PostgreSQL's authentication_timeout: nothing is said to somebody who says nothing.
+            Err(_) => return,
+        },
+    };
+    match outcome {
+        Ok(Some(entry)) => {
+            let session = Session {
+                handle: worker.enter(entry.pid),
+                tenant: entry.tenant,
+                database: entry.database,
+                client,
+                pid: entry.pid,
+                held: None,
+                feed: Feed::default(),
+                outgoing: Outgoing::default(),
+                tx: Tx::Idle,
+                names: Names::default(),
+                portals: Vec::new(),
+                params: entry.params.clone(),
+                startup: entry.params,
+                strings: entry.strings,
+                pins: Pins::default(),
+                deeds: Deeds::default(),
+                floor: Floor::None,
+                last: Default::default(),
+                skipping: false,
+                group_open: false,
+                closing: false,
+                _admitted: entry.admitted,
+                _connected: connected,
+                worker,
+            };
+            session.run().await;
+        }
+        Ok(None) | Err(End::Left) => {}
+        Err(End::Fatal(sqlstate, message)) => {
+            backend::error_response(client.say(), &ErrorText::new(Severity::Fatal, sqlstate, &message));
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), client.flush()).await;
+            client.stream.shut_write();
+        }
+    }
+}
+
+/// What a login yields.
+struct Entry {
+    pid: u32,
+    tenant: Rc<super::worker::Tenant>,
+    database: Box<str>,
+    params: Params,
+    strings: StringRules,
+    admitted: super::shared::Admitted,
+}
+
+async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<Option<Entry>, End> {
+    let Some(startup) = first_packets(client, worker).await? else { return Ok(None) };
+    if startup.needs_negotiation() {
+        backend::negotiate_protocol_version(client.say(), startup.agreed().code(), &startup.unknown_options);
+    }
+    if over {
+        return Err(End::Fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already".into()));
+    }
+    if startup.replication != Replication::No {
+        return Err(End::Fatal(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "pgsluice does not carry replication connections; connect to the server itself".into(),
+        ));
+    }
+    let snapshot = worker.shared.snapshot.load_full();
+    let user = authenticate(client, worker, &snapshot, &startup.user).await?;
+    let Some((_, database)) = snapshot.database(&startup.database) else {
+        return Err(End::Fatal(SqlState::UNDEFINED_DATABASE, format!("database \"{}\" does not exist", startup.database)));
+    };
+    if user.databases.as_ref().is_some_and(|allowed| !allowed.contains(&startup.database)) {
+        return Err(End::Fatal(
+            SqlState::INVALID_AUTHORIZATION,
+            format!("user \"{}\" may not use database \"{}\"", user.name, startup.database),
+        ));
+    }
+    let admitted = worker.shared.admit(&user, database, &snapshot.config).map_err(|full| {
+        let of = match full {
+            Full::All => "",
+            Full::User => " of this user",
+            Full::Database => " of this database",
+        };
+        End::Fatal(SqlState::TOO_MANY_CONNECTIONS, format!("too many clients{of}"))
+    })?;
+    let Some(tenant) = worker.tenant(&user, &startup.database) else {
+        return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "the database was just reconfigured, try again".into()));
+    };
+    let answer = Box::pin(welcome(worker, &tenant, &startup)).await?;
+    let long = if startup.agreed() >= Protocol::V3_2 { LongKey::Yes } else { LongKey::No };
+    let key = worker.shared.keys.issue(worker.index, long);
+    let out = client.say();
+    backend::authentication_ok(out);
+    out.extend_from_slice(&answer.statuses);
+    backend::backend_key_data(out, key.pid, &key.secret);
+    backend::ready_for_query(out, TxStatus::Idle);
+    Ok(Some(Entry {
+        pid: key.pid,
+        tenant,
+        database: startup.database.as_str().into(),
+        strings: StringRules { standard_conforming_strings: answer.standard_conforming_strings },
+        params: answer.params,
+        admitted,
+    }))
+}
+
+/// Everything before the StartupMessage. `None`: there is nothing to serve.
+async fn first_packets(client: &mut Client, worker: &Worker) -> Result<Option<StartupMessage>, End> {
+    // A client may ask for each kind of encryption once.
+    for _ in 0..3 {
+        let first = loop {
+            match next_first(client.pending()) {
+                Ok(Some((first, used))) => {
+                    client.consume(used);
+                    break first;
+                }
+                Ok(None) if client.pending().len() <= MAX_STARTUP + 4 => client.fill().await?,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(End::Fatal(error.sqlstate(), error.to_client().into_owned())),
+            }
+        };
+        match first {
+            First::Ssl | First::Gssenc => {
+                client.say().push(b'N');
+                client.flush().await?;
+            }
+            First::Cancel(request) => {
+                if let Some(target) = worker.shared.keys.find(request.pid, &request.key) {
+                    (worker.shared.forward_cancel)(target, request.pid);
+                }
+                return Ok(None);
+            }
+            First::Startup(startup) => return Ok(Some(startup)),
+        }
+    }
+    Err(End::Fatal(SqlState::PROTOCOL_VIOLATION, "too many encryption requests".into()))
+}
+
+/// What the client's parameters come to on a server.
+async fn welcome(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, startup: &StartupMessage) -> Result<Answer, End> {
+    let options = startup
+        .option_settings()
+        .map_err(|error| End::Fatal(error.sqlstate(), error.to_client().into_owned()))?;
+    let mut wishes: Vec<(Box<str>, Box<str>)> = Vec::new();
+    for (name, value) in options.iter().chain(&startup.parameters) {
+        let name = name.to_ascii_lowercase();
+        wishes.retain(|(n, _)| **n != *name);
+        wishes.push((name.into(), value.as_str().into()));
+    }
+    let asked = Asked {
+        user: tenant.user.name.as_str().into(),
+        database: startup.database.as_str().into(),
+        wishes: wishes.into(),
+    };
+    if let Some(answer) = worker.welcomes.borrow().find(&asked) {
+        return Ok(answer);
+    }
+    let answer = try_on_server(worker, tenant, &asked).await?;
+    worker.welcomes.borrow_mut().keep(asked, answer.clone());
+    Ok(answer)
+}
+
+/// Applies the wishes on a server and listens to what it reports.
+async fn try_on_server(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, asked: &Asked) -> Result<Answer, End> {
+    let probe = super::probe::Probe::new(worker, tenant);
+    let lease = probe.server().await?;
+    let Some(welcome) = lease.local().pool.welcome() else {
+        return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "no server is available".into()));
+    };
+    let mut reported = welcome.parameters.clone();
+    if asked.wishes.is_empty() {
+        lease.give_back(std::time::Instant::now());
+        return Ok(Answer::new(&reported, Params::default()));
+    }
+    let mut set = String::from("SELECT ");
+    for (i, (name, value)) in asked.wishes.iter().enumerate() {
+        set.push_str(if i == 0 { "pg_catalog.set_config(" } else { ",pg_catalog.set_config(" });
+        quote_literal(&mut set, name);
+        set.push(',');
+        quote_literal(&mut set, value);
+        set.push_str(",false)");
+    }
+    let (lease, feed) = probe.ask(lease, &set).await?;
+    if let Some((sqlstate, message)) = feed.hidden_error {
+        // The statement failed as a whole, so none of the wishes took effect.
+        probe.release(lease, &Params::default());
+        // As a server says it: a bad parameter in the startup packet is fatal.
+        return Err(End::Fatal(sqlstate, message.into()));
+    }
+    for (name, value) in feed.reported {
+        match reported.iter_mut().find(|(n, _)| *n == name) {
+            Some(known) => known.1 = value,
+            None => reported.push((name, value)),
+        }
+    }
+    let row = feed.rows.first().cloned().unwrap_or_default();
+    let values: Vec<Option<String>> = match DataRow::parse(&row) {
+        Ok(row) => row
+            .columns()
+            .map(|v| v.ok().flatten().map(|v| String::from_utf8_lossy(v).into_owned()))
+            .collect(),
+        Err(_) => Vec::new(),
+    };
+    let names = asked.wishes.iter().map(|(name, _)| &**name);
+    let params = Params::default().with(names.zip(&values).map(|(n, v)| (n, v.as_deref())));
+    probe.release(lease, &params);
+    Ok(Answer::new(&reported, params))
+}

@@ -1,0 +1,158 @@
+//! The session's state, and the small questions other files ask of it.
+
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
+
+use super::{
+    cancel::Handle,
+    route_shown::LastRoute,
+    shared::{Admitted, Connected},
+    statements::{Names, Statement},
+    tx::Tx,
+    worker::{Tenant, Worker},
+};
+use crate::{
+    pool::{Lease, Params},
+    relay::{Client, Feed, Outgoing},
+    route::Floor,
+    sql::StringRules,
+    wire::backend::TxStatus,
+};
+
+/// A server connection the session holds.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub lease: Lease,
+    /// Index of its node in the database.
+    pub node: usize,
+    /// When the present request was sent.
+    pub since: Duration,
+}
+
+/// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
+pub const PIN_REASONS: &[&str] =
+    &["listen", "temp_table", "advisory_lock", "with_hold_cursor", "prepare", "set", "load"];
+
+/// Why a session keeps its server between transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pins {
+    pub listen: bool,
+    pub temp_table: bool,
+    pub advisory_lock: bool,
+    pub with_hold_cursor: bool,
+    pub prepare: bool,
+    pub set: bool,
+    pub load: bool,
+}
+
+impl Pins {
+    pub(super) fn any(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// The first reason, in the words of `session_guard`.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        let pinned = [
+            self.listen,
+            self.temp_table,
+            self.advisory_lock,
+            self.with_hold_cursor,
+            self.prepare,
+            self.set,
+            self.load,
+        ];
+        pinned.iter().position(|pinned| *pinned).and_then(|i| PIN_REASONS.get(i)).copied()
+    }
+}
+
+/// What was done to a parameter last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    Set,
+    Reset,
+}
+
+/// What a transaction has done to the state of its server's session; settled when it ends.
+#[derive(Debug, Default)]
+pub(super) struct Deeds {
+    /// Parameters set, reset or perhaps changed back by a rollback.
+    pub touched: BTreeMap<Box<str>, Last>,
+    /// RESET ALL: every parameter.
+    pub reset_all: bool,
+    /// Something that lives on in the server's session may have come or gone.
+    pub living: bool,
+    /// Code we cannot see into ran.
+    pub opaque: bool,
+    /// Parameters with names we do not know were set.
+    pub unknown_parameter: bool,
+    /// A library was loaded.
+    pub load: bool,
+    /// Something was written, or may have been.
+    pub wrote: bool,
+    /// Statement names may have been deallocated behind our back.
+    pub deallocated: bool,
+    /// The request under way may commit.
+    pub ending: bool,
+}
+
+/// One client.
+pub(super) struct Session {
+    pub worker: Rc<Worker>,
+    pub tenant: Rc<Tenant>,
+    /// The database name the client gave.
+    pub database: Box<str>,
+    pub client: Client,
+    pub handle: Rc<Handle>,
+    pub pid: u32,
+    pub held: Option<Held>,
+    pub feed: Feed,
+    pub outgoing: Outgoing,
+    pub tx: Tx,
+    pub names: Names,
+    /// Portals bound in this transaction, and what they run.
+    pub portals: Vec<(Box<[u8]>, Rc<Statement>)>,
+    /// What the client has set, and what it asked for at login.
+    pub params: Params,
+    pub startup: Params,
+    pub strings: StringRules,
+    pub pins: Pins,
+    pub deeds: Deeds,
+    pub floor: Floor,
+    pub last: LastRoute,
+    /// After an error of our own without a server: everything up to Sync is ignored.
+    pub skipping: bool,
+    /// Extended messages have been sent since the last Sync.
+    pub group_open: bool,
+    /// The client half-closed its connection while replies were owed, and we know.
+    pub closing: bool,
+    pub _admitted: Admitted,
+    pub _connected: Connected,
+}
+
+impl Session {
+    /// What ReadyForQuery would say now.
+    pub(super) fn status(&self) -> TxStatus {
+        match (&self.held, self.feed.status) {
+            (Some(_), Some(status)) => status,
+            _ => self.tx.status(),
+        }
+    }
+
+    /// Time on the process's clock.
+    pub(super) fn now(&self) -> Duration {
+        self.worker.shared.clock.now()
+    }
+
+    /// What a portal of this transaction runs.
+    pub(super) fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+        self.portals.iter().rev().find(|(n, _)| **n == *name).map(|(_, s)| s)
+    }
+
+    /// The settings that decide how literals are read.
+    pub(super) fn note_reported(&mut self) {
+        for (name, value) in self.feed.reported.drain(..) {
+            if &*name == "standard_conforming_strings" {
+                self.strings = StringRules { standard_conforming_strings: &*value == "on" };
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A client's prepared statements: its names, their texts and what is known of them. No server is involved.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    hash::Hasher,
+    rc::{Rc, Weak},
+};
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::worker::Worker;
+use crate::{
+    pool::{Params, StatementId},
+    sql::{Classified, StringRules},
+    wire::Oids,
+};
+
+/// A text with its parameter types, shared by all sessions of a worker that have it.
+#[derive(Debug)]
+pub(super) struct Statement {
+    /// Without a terminating zero.
+    pub text: Box<[u8]>,
+    /// Parameter types as the client gave them, four bytes each.
+    pub oids: Box<[u32]>,
+    base: u128,
+    rules: StringRules,
+    classified: RefCell<Classified>,
+    /// How much had been learnt of misrouted shapes when it was classified.
+    learnt: Cell<u64>,
+}
+
+impl Statement {
+    /// Its identity for a session with these settings.
+    pub(super) fn id(&self, params: &Params) -> StatementId {
+        StatementId(self.base ^ (u128::from(params.meaning()) << 32))
+    }
+
+    /// What it says; asked anew if a shape was found to write since.
+    pub(super) fn classified(&self, worker: &Worker) -> Classified {
+        let learnt = worker.misroutes.generation();
+        if self.learnt.replace(learnt) != learnt {
+            *self.classified.borrow_mut() = worker.classify(&self.text, self.rules);
+        }
+        self.classified.borrow().clone()
+    }
+}
+
+/// All statements some session of this worker still knows.
+#[derive(Debug)]
+pub(super) struct Intern {
+    known: HashMap<u128, Weak<Statement>>,
+    key: (u64, u64),
+    sweep_at: usize,
+}
+
+impl Default for Intern {
+    fn default() -> Self {
+        // One key for the whole process would do; one per worker only means that two workers name a statement differently.
+        Self { known: HashMap::new(), key: (rand::random(), rand::random()), sweep_at: 1024 }
+    }
+}
+
+impl Intern {
+    /// Forgets what nobody knows any more.
+    pub(super) fn sweep(&mut self) {
+        if self.known.len() > self.sweep_at {
+            self.known.retain(|_, statement| statement.strong_count() > 0);
+            self.sweep_at = (self.known.len() * 2).max(1024);
+        }
+    }
+}
+
+impl Worker {
+    /// The statement of this text; classified once for all sessions that have it.
+    pub(super) fn statement(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Rc<Statement> {
+        let mut intern = self.intern.borrow_mut();
+        let mut hasher = SipHasher13::new_with_keys(intern.key.0, intern.key.1);
+        hasher.write(text);
+        hasher.write(oids.raw());
+        hasher.write_usize(text.len());
+        hasher.write_u8(u8::from(rules.standard_conforming_strings));
+        let base = hasher.finish128().as_u128();
+        if let Some(statement) = intern.known.get(&base).and_then(Weak::upgrade)
+            && *statement.text == *text
+        {
+            return statement;
+        }
+        let statement = Rc::new(Statement {
+            text: text.into(),
+            oids: oids.iter().collect(),
+            base,
+            rules,
+            classified: RefCell::new(self.classify(text, rules)),
+            learnt: Cell::new(self.misroutes.generation()),
+        });
+        intern.known.insert(base, Rc::downgrade(&statement));
+        statement
+    }
+}
+
+/// A client's names. Changes are made when a request is read and settled when the server has answered it, so that an error in a
+/// pipeline undoes exactly those the server never saw.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    named: HashMap<Box<[u8]>, Rc<Statement>>,
+    unnamed: Option<Rc<Statement>>,
+    open: Vec<(Box<[u8]>, Option<Rc<Statement>>)>,
+    bytes: usize,
+}
+
+impl Names {
+    /// What a name stands for; the empty name is the unnamed statement.
+    pub(super) fn find(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+    }
+
+    /// Bytes of text behind the named statements.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A name gets a statement, or loses it. To be settled.
+    pub(super) fn change(&mut self, name: &[u8], statement: Option<Rc<Statement>>) {
+        let before = self.put(name, statement);
+        self.open.push((name.into(), before));
+    }
+
+    /// The unnamed statement is gone (a simple Query replaces it); nothing to settle.
+    pub(super) fn drop_unnamed(&mut self) {
+        self.unnamed = None;
+    }
+
+    /// DEALLOCATE ALL, DISCARD ALL.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A name is gone for good.
+    pub(super) fn remove(&mut self, name: &[u8]) {
+        self.put(name, None);
+    }
+
+    /// Of the changes made since the last time, the first `settled` have come true.
+    pub(super) fn settle(&mut self, settled: usize) {
+        for (name, before) in self.open.split_off(settled.min(self.open.len())).into_iter().rev() {
+            self.put(&name, before);
+        }
+        self.open.clear();
+    }
+
+    fn put(&mut self, name: &[u8], statement: Option<Rc<Statement>>) -> Option<Rc<Statement>> {
+        if name.is_empty() {
+            return std::mem::replace(&mut self.unnamed, statement);
+        }
+        let before = match statement {
+            Some(statement) => {
+                self.bytes += statement.text.len();
+                self.named.insert(name.into(), statement)
+            }
+            None => self.named.remove(name),
+        };
+        self.bytes -= before.as_ref().map_or(0, |s| s.text.len());
+        before
+    }
+}
+
+impl Names {
+    /// How many named statements.
+    pub(super) fn len(&self) -> usize {
+        self.named.len()
+    }
+}

@@ -1,0 +1,177 @@
+//! One reactor's own things: buffers, the classifier, its sessions, its ways into the pools.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
+
+use arc_swap::ArcSwap;
+
+use super::{cancel::Handle, shared::Shared, statements::Intern, welcome::Welcomes};
+use crate::{
+    base::Generation,
+    config::{Database, Secret, User},
+    net::Address,
+    pool::{Local, Login, PoolKey, Settings},
+    relay::Buffers,
+    route::{ClusterView, Dice},
+    sql::{Classifier, Misroutes},
+};
+
+/// What sessions on one thread share. Never crosses to another.
+pub struct Worker {
+    /// Its number.
+    pub index: usize,
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// Buffers.
+    pub buffers: Rc<Buffers>,
+    pub(super) classifier: RefCell<Classifier>,
+    pub(super) misroutes: Arc<Misroutes>,
+    pub(super) intern: RefCell<Intern>,
+    pub(super) dice: RefCell<Dice>,
+    pub(super) welcomes: RefCell<Welcomes>,
+    tenants: RefCell<HashMap<(Box<str>, Box<str>), Rc<Tenant>>>,
+    sessions: RefCell<HashMap<u32, Rc<Handle>>>,
+    live: Cell<usize>,
+}
+
+/// A user of a database, on one worker: the pools its sessions lend from.
+#[derive(Debug)]
+pub struct Tenant {
+    /// The generation it was made from.
+    pub generation: Generation,
+    /// The database.
+    pub database: Arc<Database>,
+    /// Its index.
+    pub database_index: usize,
+    /// The user.
+    pub user: Arc<User>,
+    /// What is known of the nodes.
+    pub view: Arc<ArcSwap<ClusterView>>,
+    /// One per node, in the order of the database's nodes.
+    pub locals: Box<[Rc<Local>]>,
+}
+
+impl Worker {
+    /// The worker of this number.
+    pub fn new(index: usize, shared: Arc<Shared>, classifier: Classifier, misroutes: Arc<Misroutes>) -> Self {
+        Self {
+            index,
+            shared,
+            buffers: Rc::default(),
+            classifier: RefCell::new(classifier),
+            misroutes,
+            intern: RefCell::default(),
+            dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
+            welcomes: RefCell::default(),
+            tenants: RefCell::default(),
+            sessions: RefCell::default(),
+            live: Cell::new(0),
+        }
+    }
+
+    /// The tenant of today's generation.
+    pub(super) fn tenant(&self, user: &Arc<User>, database: &str) -> Option<Rc<Tenant>> {
+        let snapshot = self.shared.snapshot.load();
+        let key = (user.name.as_str().into(), database.into());
+        if let Some(tenant) = self.tenants.borrow().get(&key)
+            && tenant.generation == snapshot.generation
+        {
+            return Some(Rc::clone(tenant));
+        }
+        let (database_index, found) = snapshot.database(database)?;
+        let view = Arc::clone(snapshot.views.get(database_index)?);
+        let pool = &found.pool;
+        let settings = Settings {
+            size: user.pool_size.unwrap_or(pool.size),
+            min_idle: pool.min_idle,
+            checkout_timeout: pool.checkout_timeout,
+            idle_timeout: pool.idle_timeout,
+            max_lifetime: pool.max_lifetime,
+            max_prepared: pool.max_prepared,
+        };
+        let server_user = found.server_user.as_deref().unwrap_or(&user.name);
+        let password = match (&found.server_user, &user.secret) {
+            (Some(_), _) => found.server_password.as_deref(),
+            (None, Secret::Password(password)) => Some(password.as_str()),
+            (None, Secret::Verifier(_) | Secret::Md5(_) | Secret::None) => None,
+        };
+        let dbname = found.dbname.as_deref().unwrap_or(database);
+        let locals = found.nodes.iter().map(|node| {
+            let key = PoolKey {
+                node: node.id,
+                address: Address::new(&node.host, node.port),
+                dbname: dbname.into(),
+                user: server_user.into(),
+            };
+            let pool = self.shared.pools.pool(key, Login::new(server_user, dbname, password), settings.clone());
+            Rc::new(Local { pool, worker: self.index })
+        });
+        let tenant = Rc::new(Tenant {
+            generation: snapshot.generation,
+            database: Arc::clone(found),
+            database_index,
+            user: Arc::clone(user),
+            view,
+            locals: locals.collect(),
+        });
+        self.tenants.borrow_mut().insert(key, Rc::clone(&tenant));
+        Some(tenant)
+    }
+
+    /// Sessions living here.
+    pub fn sessions(&self) -> usize {
+        self.live.get()
+    }
+
+    pub(super) fn enter(&self, pid: u32) -> Rc<Handle> {
+        let handle = Rc::<Handle>::default();
+        self.sessions.borrow_mut().insert(pid, Rc::clone(&handle));
+        self.live.set(self.live.get() + 1);
+        handle
+    }
+
+    pub(super) fn leave(&self, pid: u32) {
+        self.shared.keys.revoke(pid);
+        if self.sessions.borrow_mut().remove(&pid).is_some() {
+            self.live.set(self.live.get() - 1);
+        }
+    }
+
+    /// A CancelRequest whose key was right.
+    pub fn cancel(&self, pid: u32) {
+        if let Some(handle) = self.sessions.borrow().get(&pid) {
+            handle.cancel();
+        }
+    }
+
+    /// Sessions should end when they are idle.
+    pub fn drain(&self) {
+        for handle in self.sessions.borrow().values() {
+            handle.end();
+        }
+    }
+
+    /// Closes what has been idle too long, and warms what should be. About once a second.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        for (_, pool) in self.shared.pools.all() {
+            pool.sweep(self.index, now);
+            if self.index == 0 && pool.wants() > 0 {
+                let local = Rc::new(Local { pool, worker: self.index });
+                tokio::task::spawn_local(async move {
+                    if let Err(error) = local.warm().await {
+                        tracing::debug!(%error, "warming a pool failed");
+                    }
+                });
+            }
+        }
+        let generation = self.shared.snapshot.load().generation;
+        self.tenants.borrow_mut().retain(|_, tenant| tenant.generation == generation);
+        self.intern.borrow_mut().sweep();
+    }
+}

@@ -1,0 +1,182 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn classifier(entries: usize) -> Classifier {
+    let functions = Arc::new(Functions::built_in().unwrap_or_else(|e| panic!("{e}")));
+    Classifier::new(ShapeKey::random(), functions, Arc::new(Misroutes::new(100)), Caps { parse: 10_000, entries })
+}
+
+fn ask(classifier: &mut Classifier, text: &str) -> Classified {
+    classifier.classify(text.as_bytes(), StringRules::default())
+}
+
+#[test]
+fn a_shape_is_parsed_once() {
+    let mut all = classifier(10);
+    let first = ask(&mut all, "select * from t where a = 1");
+    let second = ask(&mut all, "SELECT * FROM t WHERE a = 2 /* pgsluice: primary */");
+    assert_eq!((first.path, second.path), (ClassifyPath::Parse, ClassifyPath::Table));
+    assert!(Rc::ptr_eq(&first.known, &second.known));
+    assert_eq!(ask(&mut all, "select 'a'").path, ClassifyPath::Parse);
+}
+
+#[test]
+fn facts_that_hang_on_literals_are_not_believed_by_shape() {
+    let mut all = classifier(10);
+    for (text, name) in [("a.b", "a.b"), ("c.d", "c.d"), ("a.b", "a.b")] {
+        let known = ask(&mut all, &format!("select set_config('{text}', 'x', false)")).known;
+        let expected = crate::sql::facts::Effect::SetParameter { name: name.into(), local: false };
+        assert_eq!(*known.facts.effects, [expected]);
+    }
+    assert_eq!(ask(&mut all, "select set_config('a.b', 'x', false)").path, ClassifyPath::Table);
+    assert!(ask(&mut all, "explain (analyze 0) delete from t").known.facts.proven_read_only);
+    assert!(!ask(&mut all, "explain (analyze 1) delete from t").known.facts.proven_read_only);
+    assert!(ask(&mut all, "select current_setting('work_mem')").known.facts.proven_read_only);
+    assert!(!ask(&mut all, "select current_setting('transaction_read_only')").known.facts.proven_read_only);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_remembered_by_shape() {
+    let mut all = classifier(10);
+    assert_eq!(ask(&mut all, "select 1::float(99)").path, ClassifyPath::Unparsable);
+    assert_eq!(ask(&mut all, "select 1::float(9)").path, ClassifyPath::Parse);
+    let long = format!("select '{}'", "x".repeat(10_000));
+    assert_eq!(ask(&mut all, &long).path, ClassifyPath::Unparsable);
+    assert!(!ask(&mut all, &long).known.facts.proven_read_only);
+    let off = StringRules { standard_conforming_strings: false };
+    assert_eq!(all.classify(b"select 'a'", off).path, ClassifyPath::Parse);
+    assert_eq!(all.classify(br"select '\'", off).path, ClassifyPath::Unparsable);
+    assert_eq!(all.classify(b"select 'b'", off).path, ClassifyPath::Table);
+}
+
+#[test]
+fn the_memory_is_bounded() {
+    let mut all = classifier(16);
+    for n in 0..1000 {
+        ask(&mut all, &format!("select a{n} from t"));
+        ask(&mut all, &format!("selec {n}"));
+    }
+    assert_eq!((all.shapes.values_mut().count(), all.texts.values_mut().count()), (16, 2));
+}
+
+#[test]
+fn a_misrouted_shape_is_a_writer_from_then_on() {
+    let mut all = classifier(10);
+    let known = ask(&mut all, "select * from v where a = 1").known;
+    assert!(known.facts.proven_read_only && !known.is_misrouted());
+    all.memory.learn(known.shape);
+    let learned = ask(&mut all, "select * from v where a = 2").known;
+    assert!(learned.is_misrouted() && !learned.facts.proven_read_only);
+    assert_eq!(learned.facts.primary, Some(PrimaryReason::UnknownFunction));
+    assert_eq!(all.refresh(&known), learned);
+    assert!(!ask(&mut all, "select * from w where a = 2").known.is_misrouted());
+    // A shape learned elsewhere before it is first seen here.
+    let mut other = Classifier::new(all.key.clone(), all.functions.clone(), all.memory.clone(), all.caps);
+    assert!(ask(&mut other, "select * from v where a = 3").known.is_misrouted());
+    all.memory.forget(known.shape);
+    assert_eq!(ask(&mut all, "select * from v where a = 2").known, known);
+    assert_eq!(all.refresh(&learned), known);
+}
+
+/// A literal in any of its spellings.
+fn literal() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<u32>().prop_map(|n| n.to_string()),
+        (0u32..999, 0u32..999).prop_map(|(a, b)| format!("{a}.{b}e{a}")),
+        "[a-z ;*/\\-\\\\]{0,12}".prop_map(|s| format!("'{s}'")),
+        "[a-z ;'-]{0,12}".prop_map(|s| format!("'{}'", s.replace('\'', "''"))),
+        "[a-z ;*/]{0,8}".prop_map(|s| format!("$x${s}$x$")),
+        "[a-z ;-]{0,8}(\\\\'|\\\\\\\\)?".prop_map(|s| format!("E'{s}'")),
+        "[01]{1,8}".prop_map(|s| format!("B'{s}'")),
+    ]
+}
+
+/// A statement with holes for literals of the given kinds.
+fn template() -> impl Strategy<Value = String> {
+    let expression = prop_oneof![
+        Just("a = ?"),
+        Just("f(?) and a <> ?"),
+        Just("a in (?, ?)"),
+        Just("lower(?) = b"),
+        Just("exists (select ? from u for share)"),
+        Just("a = (select current_setting(?))"),
+        Just("set_config(?, ?, ?) is null"),
+        Just("nextval(?) > ?"),
+        Just("a /* ' */ = ? -- it's"),
+    ];
+    let statement = prop_oneof![
+        Just("select ? from t where "),
+        Just("update t set a = ? where "),
+        Just("with x as (delete from t where a = ?) select * from u where "),
+        Just("explain (analyze ?) select ? from t where "),
+        Just("set transaction_read_only = ?; select 1 where "),
+        Just("copy (select ?) to stdout; select * from \"q'\" where "),
+        Just("begin; select ? where "),
+    ];
+    (statement, expression).prop_map(|(a, b)| format!("{a}{b}"))
+}
+
+fn filled(template: &str, literals: &[String]) -> String {
+    let mut literals = literals.iter().cycle();
+    let mut text = String::new();
+    for part in template.split_inclusive('?') {
+        text += part.trim_end_matches('?');
+        if part.ends_with('?') {
+            text += literals.next().map_or("1", |l| l);
+        }
+    }
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever was seen before, the facts are those of the text alone.
+    #[test]
+    fn a_hit_and_a_miss_give_the_same_facts(
+        templates in prop::collection::vec((template(), prop::collection::vec(literal(), 4)), 1..12)
+    ) {
+        let mut warm = classifier(64);
+        for (template, literals) in templates {
+            for shift in 0..literals.len() {
+                let mut turned = literals.clone();
+                turned.rotate_left(shift);
+                let text = filled(&template, &turned);
+                let alone = parse::facts(text.as_bytes(), &warm.functions);
+                let found = ask(&mut warm, &text);
+                // A text the server will refuse to parse may share the shape of one that it takes: nothing of it runs.
+                if alone.error.is_none() {
+                    prop_assert_eq!(&found.known.facts, &alone, "{}", text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_crash_the_reader(text in prop::collection::vec(any::<u8>(), 0..200), conform in any::<bool>()) {
+        let rules = StringRules { standard_conforming_strings: conform };
+        let mut last = 0;
+        for token in crate::sql::lexer::Tokens::new(&text, rules) {
+            prop_assert!(last <= token.start && token.start < token.end && token.end <= text.len());
+            last = token.end;
+        }
+        classifier(8).classify(&text, rules);
+    }
+
+    #[test]
+    fn no_soup_of_tokens_crashes_the_reader(
+        tokens in prop::collection::vec(prop::sample::select(vec![
+            "select", "'", "\"", "$", "$a$", "/*", "*/", "--", "\n", "\\", "E'", "U&'", "U&\"", "uescape", "(", ")", "1", ".",
+            "e", "0x", ";", "from", "t", "case", "end", "x", "-", "+", "@", "not", "é", ",", "with", "as", "begin",
+        ]), 0..40),
+        conform in any::<bool>(),
+    ) {
+        let text = tokens.concat();
+        let rules = StringRules { standard_conforming_strings: conform };
+        let mut warm = classifier(8);
+        let first = warm.classify(text.as_bytes(), rules);
+        let second = warm.classify(text.as_bytes(), rules);
+        prop_assert_eq!(first.known, second.known);
+    }
+}

@@ -1,0 +1,339 @@
+//! One walk over the whole tree, collecting what a text touches.
+
+use std::collections::BTreeSet;
+
+use pg_query::{
+    Node, NodeRef,
+    protobuf::{self, RangeVar},
+};
+
+use super::{children::each_child, settings};
+use crate::sql::{
+    facts::{Effect, Facts, Kind, Name, PrimaryReason, TxVerb},
+    functions::{FunctionClass, Functions},
+    relations::{self, RelationClass},
+};
+
+/// What becomes of the code that is being walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It runs.
+    Runs,
+    /// EXPLAIN without ANALYZE: it is only planned, and planning neither writes nor locks rows.
+    Planned,
+    /// It is stored (a view, a function's body, a default, PREPARE) and may run later.
+    Stored,
+}
+
+/// Collects facts; one per text.
+pub(super) struct Walk<'f> {
+    functions: &'f Functions,
+    reads: BTreeSet<Name>,
+    writes: BTreeSet<Name>,
+    called: BTreeSet<Name>,
+    effects: Vec<Effect>,
+    tx: Vec<TxVerb>,
+    primary: Option<PrimaryReason>,
+    needs_literals: bool,
+    /// Names of the WITH queries in scope.
+    with: Vec<String>,
+    fate: Fate,
+    /// An effect was left out because its code is only stored.
+    held_back: bool,
+    /// Data was changed by any part of the statement.
+    pub(super) wrote: bool,
+}
+
+impl<'f> Walk<'f> {
+    pub(super) fn new(functions: &'f Functions) -> Self {
+        Self {
+            functions,
+            reads: BTreeSet::new(),
+            writes: BTreeSet::new(),
+            called: BTreeSet::new(),
+            effects: Vec::new(),
+            tx: Vec::new(),
+            primary: None,
+            needs_literals: false,
+            with: Vec::new(),
+            fate: Fate::Runs,
+            held_back: false,
+            wrote: false,
+        }
+    }
+
+    pub(super) fn finish(self, facts: Facts) -> Facts {
+        Facts {
+            proven_read_only: self.primary.is_none(),
+            primary: self.primary,
+            reads: self.reads.into_iter().collect(),
+            writes: self.writes.into_iter().collect(),
+            functions: self.called.into_iter().collect(),
+            tx: self.tx.into(),
+            effects: self.effects.into(),
+            needs_literals: self.needs_literals,
+            ..facts
+        }
+    }
+
+    /// The text must run on the primary; the gravest reason is kept.
+    pub(super) fn must(&mut self, reason: PrimaryReason) {
+        let harmless_when_planned = matches!(reason, PrimaryReason::Writes | PrimaryReason::LocksRows);
+        if self.fate == Fate::Planned && harmless_when_planned {
+            return;
+        }
+        self.primary = Some(self.primary.map_or(reason, |known| known.min(reason)));
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        match self.fate {
+            Fate::Runs if self.effects.last() != Some(&effect) => self.effects.push(effect),
+            Fate::Runs => {}
+            Fate::Planned => {}
+            Fate::Stored => self.held_back = true,
+        }
+    }
+
+    pub(super) fn transaction(&mut self, verb: TxVerb) {
+        if self.fate == Fate::Runs {
+            self.tx.push(verb);
+        }
+    }
+
+    /// The facts hang on the values of literals.
+    pub(super) fn by_literals(&mut self) {
+        self.needs_literals = true;
+    }
+
+    /// Walks with another fate; true if effects were held back meanwhile.
+    pub(super) fn with_fate(&mut self, fate: Fate, walk: impl FnOnce(&mut Self)) -> bool {
+        let before = (self.fate, self.held_back);
+        (self.fate, self.held_back) = (fate, false);
+        walk(self);
+        let held_back = self.held_back;
+        (self.fate, self.held_back) = before;
+        held_back
+    }
+
+    pub(super) fn visit_children(&mut self, node: NodeRef<'_>) {
+        each_child(node, &mut |child| self.visit(child));
+    }
+
+    /// Any node that is not a statement of its own. Whatever needs no judgement is walked through: `each_child` knows
+    /// every field of every kind.
+    pub(super) fn visit(&mut self, node: NodeRef<'_>) {
+        match node {
+            NodeRef::SelectStmt(n) => self.in_scope(n.with_clause.as_ref(), node, None),
+            NodeRef::InsertStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
+            NodeRef::UpdateStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
+            NodeRef::DeleteStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
+            NodeRef::MergeStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
+            NodeRef::IntoClause(n) => self.creates(n.rel.as_ref()),
+            // Its relations are aliases of the FROM list.
+            NodeRef::LockingClause(_) => self.must(PrimaryReason::LocksRows),
+            NodeRef::RangeVar(n) => self.reads(n),
+            NodeRef::FuncCall(n) => {
+                self.calls(n);
+                self.visit_children(node);
+            }
+            NodeRef::AExpr(n) => {
+                self.operator(&n.name);
+                self.visit_children(node);
+            }
+            NodeRef::SubLink(n) => {
+                self.operator(&n.oper_name);
+                self.visit_children(node);
+            }
+            NodeRef::SortBy(n) => {
+                self.operator(&n.use_op);
+                self.visit_children(node);
+            }
+            NodeRef::RangeTableSample(n) => {
+                let (schema, name) = qualified(&n.method);
+                if !matches!(schema, "" | "pg_catalog") || !matches!(name, "bernoulli" | "system") {
+                    self.unknown_function(schema, name);
+                }
+                self.visit_children(node);
+            }
+            NodeRef::TypeName(n) => {
+                if relations::is_temporary(qualified(&n.names).0) {
+                    self.temporary();
+                }
+                self.visit_children(node);
+            }
+            node if super::statement::is_statement(node) => {
+                self.statement(node, b"");
+            }
+            node => self.visit_children(node),
+        }
+    }
+
+    /// A statement with a WITH clause: its names hide relations, each from the next query on (RECURSIVE: from the first).
+    fn in_scope(&mut self, with: Option<&protobuf::WithClause>, node: NodeRef<'_>, target: Option<&RangeVar>) {
+        let outside = self.with.len();
+        let queries = with.iter().flat_map(|w| &w.ctes).filter_map(|n| match n.node.as_ref()?.to_ref() {
+            NodeRef::CommonTableExpr(query) => Some(query),
+            _ => None,
+        });
+        let recursive = with.is_some_and(|w| w.recursive);
+        if recursive {
+            self.with.extend(queries.clone().map(|q| q.ctename.clone()));
+        }
+        for query in queries {
+            self.visit_children(NodeRef::CommonTableExpr(query));
+            if !recursive {
+                self.with.push(query.ctename.clone());
+            }
+        }
+        each_child(node, &mut |child| match child {
+            NodeRef::WithClause(_) => {}
+            NodeRef::RangeVar(r) if target.is_some_and(|t| std::ptr::eq(r, t)) => {}
+            child => self.visit(child),
+        });
+        self.with.truncate(outside);
+    }
+
+    fn modify(&mut self, target: Option<&RangeVar>, with: Option<&protobuf::WithClause>, node: NodeRef<'_>) {
+        self.must(PrimaryReason::Writes);
+        match target {
+            // EXPLAIN without ANALYZE changes nothing: its target is only looked at.
+            Some(target) if self.fate == Fate::Planned => self.reads(target),
+            Some(target) => self.writes(target),
+            None => {}
+        }
+        self.wrote |= self.fate != Fate::Planned;
+        self.in_scope(with, node, target);
+    }
+
+    pub(super) fn reads(&mut self, relation: &RangeVar) {
+        if relation.schemaname.is_empty() && self.with.contains(&relation.relname) {
+            return;
+        }
+        match relations::classify(&relation.schemaname, &relation.relname) {
+            RelationClass::Plain => {}
+            RelationClass::NodeLocal => self.must(PrimaryReason::NodeLocal),
+            RelationClass::Session => self.must(PrimaryReason::SessionState),
+            RelationClass::Unknown => self.must(PrimaryReason::UnknownRelation),
+            RelationClass::Temporary => self.temporary(),
+        }
+        self.reads.insert(name(&relation.schemaname, &relation.relname));
+    }
+
+    pub(super) fn writes(&mut self, relation: &RangeVar) {
+        if relations::is_temporary(&relation.schemaname) {
+            self.temporary();
+        }
+        self.writes.insert(name(&relation.schemaname, &relation.relname));
+    }
+
+    pub(super) fn writes_named(&mut self, schema: &str, relation: &str) {
+        if relations::is_temporary(schema) {
+            self.temporary();
+        }
+        self.writes.insert(name(schema, relation));
+    }
+
+    /// A relation that comes into being: CREATE, SELECT INTO.
+    pub(super) fn creates(&mut self, relation: Option<&RangeVar>) {
+        self.must(PrimaryReason::Writes);
+        if self.fate == Fate::Planned {
+            return;
+        }
+        self.wrote = true;
+        if let Some(relation) = relation {
+            if relation.relpersistence == "t" {
+                self.effect(Effect::TempObject);
+            }
+            self.writes(relation);
+        }
+    }
+
+    pub(super) fn temporary(&mut self) {
+        self.must(PrimaryReason::SessionState);
+        self.effect(Effect::TempObject);
+    }
+
+    fn operator(&mut self, operator: &[Node]) {
+        let (schema, operator) = qualified(operator);
+        if !matches!(schema, "" | "pg_catalog") {
+            self.unknown_function(schema, operator);
+        }
+    }
+
+    pub(super) fn unknown_function(&mut self, schema: &str, function: &str) {
+        self.called.insert(name(schema, function));
+        self.must(PrimaryReason::UnknownFunction);
+        self.effect(Effect::OpaqueCode);
+    }
+
+    fn calls(&mut self, call: &protobuf::FuncCall) {
+        let (schema, function) = qualified(&call.funcname);
+        let class = match schema {
+            "" | "pg_catalog" => self.functions.class(function),
+            _ => None,
+        };
+        let Some(class) = class else { return self.unknown_function(schema, function) };
+        self.called.insert(name("", function));
+        match class {
+            FunctionClass::Read if function == "current_setting" => settings::reads_parameter(self, call),
+            FunctionClass::Read => {}
+            FunctionClass::Writes => self.must(PrimaryReason::VolatileFunction),
+            FunctionClass::NodeLocal => self.must(PrimaryReason::NodeLocal),
+            FunctionClass::Opaque => {
+                self.must(PrimaryReason::UnknownFunction);
+                self.effect(Effect::OpaqueCode);
+            }
+            FunctionClass::SessionValue => {
+                self.must(PrimaryReason::SessionState);
+                self.effect(Effect::SessionValue);
+            }
+            FunctionClass::Session => {
+                self.must(PrimaryReason::SessionState);
+                match function {
+                    "set_config" => settings::sets_parameter(self, call),
+                    "pg_export_snapshot" => self.effect(Effect::ExportSnapshot),
+                    _ => {}
+                }
+            }
+            FunctionClass::Locks => {
+                self.must(PrimaryReason::VolatileFunction);
+                match function {
+                    "pg_advisory_unlock_all" => self.effect(Effect::AdvisoryUnlockAll),
+                    unlock if unlock.starts_with("pg_advisory_unlock") => self.effect(Effect::AdvisoryUnlock),
+                    // Held by the transaction, which stays on its server anyway.
+                    xact if xact.contains("_xact_") => {}
+                    _ => self.effect(Effect::AdvisoryLock),
+                }
+            }
+        }
+    }
+
+    /// The kind of a statement that may or may not change data.
+    pub(super) fn read_or_write(&self) -> Kind {
+        if self.wrote { Kind::Write } else { Kind::Read }
+    }
+
+    pub(super) fn is_stored(&self) -> bool {
+        self.fate == Fate::Stored
+    }
+}
+
+/// Schema (empty: none) and name of a list of one to three identifiers.
+pub(super) fn qualified(parts: &[Node]) -> (&str, &str) {
+    match parts {
+        [.., schema, name] => (word(schema), word(name)),
+        [name] => ("", word(name)),
+        [] => ("", ""),
+    }
+}
+
+pub(super) fn word(node: &Node) -> &str {
+    match node.node.as_ref() {
+        Some(pg_query::NodeEnum::String(s)) => &s.sval,
+        _ => "",
+    }
+}
+
+pub(super) fn name(schema: &str, name: &str) -> Name {
+    Name { schema: (!schema.is_empty()).then(|| schema.into()), name: name.into() }
+}
