@@ -49,7 +49,9 @@ const RESERVED: &[Reserved] = &[
 const OUTSIDE: &[&str] = &["tokio", "std::net", "std::fs", "Instant::now", "SystemTime"];
 
 fn may_open_sockets(path: &Path) -> bool {
+    let demo = path.starts_with("cli/demo") || path == Path::new("cli/demo.rs");
     path.starts_with("net")
+        || demo
         || path == Path::new("net.rs")
         || path.starts_with("cli/demo")
         || path.starts_with("admin")

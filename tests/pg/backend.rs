@@ -65,8 +65,10 @@ impl Msg {
             (b'C', _) => format!("C({})", at.text()),
             (b'E', Detail::Letters) => format!("E({})", self.sqlstate().unwrap_or_default()),
             (b'E' | b'N', Detail::Full | Detail::Meaning) => {
-                let all =
-                    fields(&self.body).into_iter().map(|(c, t)| format!("{}={t}", char::from(c))).collect::<Vec<_>>();
+                // File, line and routine tell where in PostgreSQL's source an error was raised.
+                let compared = |code: u8| detail == Detail::Full || !matches!(code, b'F' | b'L' | b'R');
+                let fields = fields(&self.body).into_iter().filter(|(code, _)| compared(*code));
+                let all: Vec<String> = fields.map(|(code, text)| format!("{}={text}", char::from(code))).collect();
                 format!("{letter}({})", all.join(" "))
             }
             (b'S', Detail::Letters) => format!("S({})", at.text()),

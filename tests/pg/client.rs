@@ -89,19 +89,26 @@ pub enum Trouble {
     Odd(String),
 }
 
+impl Trouble {
+    /// As a trace shows it.
+    pub fn render(&self, detail: Detail) -> String {
+        match self {
+            Self::Eof => "EOF".to_owned(),
+            Self::Timeout => "TIMEOUT".to_owned(),
+            // Reset or FIN is chance when the other side closes with bytes unread.
+            Self::Io(e) if matches!(e.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+                "EOF".to_owned()
+            }
+            Self::Io(e) => format!("IO({e})"),
+            Self::Refused(msg) => format!("REFUSED {}", msg.render(detail)),
+            Self::Odd(what) => format!("ODD({what})"),
+        }
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Eof => f.write_str("EOF"),
-            Self::Timeout => f.write_str("TIMEOUT"),
-            // Reset or FIN is chance when the other side closes with bytes unread.
-            Self::Io(e) if e.kind() == io::ErrorKind::ConnectionReset || e.kind() == io::ErrorKind::BrokenPipe => {
-                f.write_str("EOF")
-            }
-            Self::Io(e) => write!(f, "IO({e})"),
-            Self::Refused(msg) => write!(f, "REFUSED {}", msg.render(Detail::Full)),
-            Self::Odd(what) => write!(f, "ODD({what})"),
-        }
+        f.write_str(&self.render(Detail::Full))
     }
 }
 

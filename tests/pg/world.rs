@@ -293,7 +293,8 @@ fn start_cluster(replicas: usize) -> Cluster {
 
 /// A connection that goes around the proxy.
 pub fn direct(node: &Node, user: &str) -> Client {
-    Client::login(node.port(), &Login::default().user(user)).unwrap_or_else(|t| panic!("{}: {t}", node.name()))
+    let login = Login::default().user(user).param("application_name", "keep");
+    Client::login(node.port(), &login).unwrap_or_else(|t| panic!("{}: {t}", node.name()))
 }
 
 /// Looks until it is so; panics after a long while.

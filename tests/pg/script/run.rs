@@ -121,7 +121,7 @@ fn say(script: &Script, port: u16, mut wrong_routes: Option<&mut Vec<String>>) -
 fn note(said: &mut Said, script: &Script, client: char, reply: &Reply, trouble: Option<Trouble>) {
     let kept = Reply(reply.0.iter().filter(|m| !script.ignore.contains(&char::from(m.tag))).cloned().collect());
     let detail = if script.ours { Detail::Meaning } else { Detail::Full };
-    let trouble = trouble.map(|t| format!(" {t}")).unwrap_or_default();
+    let trouble = trouble.map(|t| format!(" {}", t.render(detail))).unwrap_or_default();
     said.letters.push(format!("{}{trouble}", kept.letters()).trim().to_owned());
     said.full.push(format!("{client}: {}{trouble}", kept.render(detail)));
 }
