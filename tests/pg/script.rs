@@ -69,14 +69,10 @@ pub fn cases() -> Vec<Case> {
         let scripts = lines::read(&text).unwrap_or_else(|fault| panic!("{stem}.script: {fault}"));
         for script in scripts {
             for (word, setup) in run::setups(&script) {
+                let name = format!("wire::{stem}::{} [{word}]", script.name);
+                let needs = if setup.cache { Needs::Cache } else { Needs::Nothing };
                 let script = script.clone();
-                cases.push(Case::new(
-                    format!("wire::{stem}::{} [{word}]", script.name),
-                    Needs::Nothing,
-                    move |world: &World| {
-                        run::check(world, &script, &setup);
-                    },
-                ));
+                cases.push(Case::new(name, needs, move |world: &World| run::check(world, &script, &setup)));
             }
         }
     }

@@ -8,6 +8,7 @@ use std::{
     fs,
     net::TcpStream,
     path::{Path, PathBuf},
+    process::Command,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -289,6 +290,18 @@ fn start_cluster(replicas: usize) -> Cluster {
     cluster.primary().psql("create role bob login password 'secret'").expect("create bob");
     cluster.catch_up().expect("replicas catch up");
     cluster
+}
+
+/// Whether a configuration with this in a database's entry is taken by the program under test.
+pub fn accepts(database: &str) -> bool {
+    let file = env::temp_dir().join(format!("pgsluice-check-{}.yaml", std::process::id()));
+    let text = format!(
+        "listen: 127.0.0.1:6432\ndatabases: {{ app: {{ nodes: [127.0.0.1:5432], {database} }} }}\nusers: [{{ name: app, password: secret }}]\n"
+    );
+    fs::write(&file, text).expect("write a configuration");
+    let checked = Command::new(env!("CARGO_BIN_EXE_pgsluice")).args(["check", "-c"]).arg(&file).output();
+    let _ = fs::remove_file(&file);
+    checked.expect("run pgsluice check").status.success()
 }
 
 /// A connection that goes around the proxy.
