@@ -91,7 +91,7 @@ async fn perform(arguments: &Arguments, cluster: &Cluster) -> Result<(), DemoErr
     let proxy = Proxy::start(arguments.port, cluster)?;
     proxy.ready().await?;
     say(format_args!("Serving them on 127.0.0.1:{}.\n", arguments.port));
-    show::statements(arguments.port).await?;
+    show::statements(arguments.port, cluster).await?;
     let load = Load::start(arguments.port, cluster)?;
     show::traffic(cluster, 5).await?;
     let load = arguments.load.then_some(load);

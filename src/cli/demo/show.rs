@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
 use super::{Cluster, DemoError, say, url};
@@ -13,11 +13,17 @@ const TABLES: &str = "\
     create table orders(id bigint generated always as identity primary key, product int references products, amount int);
     insert into products select i, 'product ' || i, i * 1.5, 1000 from generate_series(1, 100) i";
 
+/// Followed by the next statement at once: a read right after a write must see it, wherever the replicas are.
+const FOLLOWED: &[&str] = &["insert into orders(product, amount) values (1, 2)"];
+
+/// Between other statements: slow enough to read along, and for replicas to have the last write.
+const PACE: Duration = Duration::from_millis(250);
+
 /// What is said, one after the other, on one connection.
 const STATEMENTS: &[&str] = &[
     "select name, price from products where id = 1",
     "select count(*) from orders",
-    "insert into orders(product, amount) values (1, 2)",
+    FOLLOWED[0],
     "select count(*) from orders",
     "with cheap as (select * from products where price < 10) select count(*) from cheap",
     "select * from products where id = 1 for update",
@@ -34,14 +40,20 @@ const STATEMENTS: &[&str] = &[
 ];
 
 /// Says the statements and prints where each one ran.
-pub(super) async fn statements(port: u16) -> Result<(), DemoError> {
+pub(super) async fn statements(port: u16, cluster: &Cluster) -> Result<(), DemoError> {
+    cluster.primary().psql(&format!("set role app; {TABLES}"))?;
+    cluster.catch_up()?;
     let (client, connection) = tokio_postgres::connect(&url(port), NoTls).await?;
     let connection = tokio::spawn(connection);
-    client.batch_execute(TABLES).await?;
     say(format_args!("{:<84} {:<9} {:<8} {}", "statement", "node", "role", "why"));
     for sql in STATEMENTS {
         client.simple_query(sql).await?;
-        say(format_args!("{sql:<84} {}", route(&client).await?));
+        // BEGIN goes nowhere by itself: it waits for the first statement, which decides.
+        let route = if sql.starts_with("begin") { String::new() } else { route(&client).await? };
+        say(format_args!("{sql:<84} {route}"));
+        if !FOLLOWED.contains(sql) {
+            sleep(PACE).await;
+        }
     }
     drop(client);
     connection.abort();
