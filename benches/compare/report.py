@@ -72,7 +72,8 @@ def record(path: Path, a: argparse.Namespace, results: list[tuple[Workload, list
     commit = output("git", "rev-parse", "--short=12", "HEAD") + (" with uncommitted changes" if output("git", "status", "--porcelain", "-uno") else "")
     versions = [output("pgbench", "--version").removeprefix("pgbench "), *output("pgbouncer", "--version").splitlines()[:1]]
     if binary:
-        versions.append(output(str(binary), "--version"))
+        given = " (not built for this run: given by PGSLUICE_BIN)" if "PGSLUICE_BIN" in os.environ else ""
+        versions.append(output(str(binary), "--version") + given)
     split = f"; pgsluice with splitting on, firewall and rules {a.rules.value}, " + ("primary only" if a.single else "reads on two replicas, while the others have the primary only")
     now = datetime.datetime.now(datetime.timezone.utc)
     lines = [f"## {now:%Y-%m-%d %H:%M} UTC, commit {commit}", "", f"{machine()}, load average {a.load:.1f} before the run. {', '.join(versions)}.",

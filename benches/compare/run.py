@@ -5,7 +5,8 @@ Everything is on loopback and thrown away afterwards: a primary and two replicas
 same pool size. pgsluice splits reads and writes and has its rules on; its reads go to the replicas, while
 the others only know the primary. With --single it gets the primary alone: equal work for all servers.
 
-A full run is recorded in benches/RESULTS.md; a partial one (--quick, --only, --targets) only with --record.
+A full run is recorded in benches/RESULTS.md; a partial one (--quick, --only, --targets), or one of an executable
+that PGSLUICE_BIN names instead of a release build, only with --record.
 """
 
 import argparse
@@ -43,7 +44,7 @@ def arguments() -> argparse.Namespace:
     a = parser.parse_args()
     if a.quick:
         a.rounds, a.seconds = 2, 3
-    a.whole = not (a.quick or a.only or a.targets != parser.get_default("targets"))
+    a.whole = not (a.quick or a.only or a.targets != parser.get_default("targets") or "PGSLUICE_BIN" in os.environ)
     a.targets = a.targets.split(",")
     a.load = os.getloadavg()[1]  # of five minutes: others on the machine make the figures worth less
     return a

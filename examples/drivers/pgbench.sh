@@ -41,15 +41,17 @@ select 1 / (:abalance + 1) as one \gset
 SQL
 
 check "initialise, rows from the client" bench -i -q -I dtGvp -s 1
+# One thread per client: pgbench waits for the answer to a prepare, and a thread that waits for a server
+# connection cannot end the transactions of its other clients, which hold them (any pool under -c).
 for protocol in simple extended prepared; do
-    check "select only, $protocol" bench -n -S -M "$protocol" -c 10 -j 2 -t 200
-    check "TPC-B, $protocol" bench -n -M "$protocol" -c 10 -j 2 -t 50
+    check "select only, $protocol" bench -n -S -M "$protocol" -c 10 -j 10 -t 200
+    check "TPC-B, $protocol" bench -n -M "$protocol" -c 10 -j 10 -t 50
     check "balances after $protocol" balanced 500
-    check "simple update, $protocol" bench -n -N -M "$protocol" -c 10 -j 2 -t 50
+    check "simple update, $protocol" bench -n -N -M "$protocol" -c 10 -j 10 -t 50
     # -N leaves tellers and branches alone; undo it, so that the sums stay comparable.
     check "reset after $protocol" sql "update pgbench_accounts set abalance = 0; update pgbench_tellers set tbalance = 0;
         update pgbench_branches set bbalance = 0; truncate pgbench_history"
-    check "own script with \\gset, $protocol" bench -n -f "$work/own.sql" -M "$protocol" -c 10 -j 2 -t 50
+    check "own script with \\gset, $protocol" bench -n -f "$work/own.sql" -M "$protocol" -c 10 -j 10 -t 50
 done
 cat >"$work/pipeline.sql" <<'SQL'
 \startpipeline
@@ -60,7 +62,7 @@ select count(*) from pgbench_history;
 \endpipeline
 SQL
 for protocol in extended prepared; do
-    check "pipeline, $protocol" bench -n -f "$work/pipeline.sql" -M "$protocol" -c 10 -j 2 -t 50
+    check "pipeline, $protocol" bench -n -f "$work/pipeline.sql" -M "$protocol" -c 10 -j 10 -t 50
 done
 check "reconnecting" bench -n -S -C -c 5 -t 20
 check "30 clients" bench -n -S -M prepared -c 30 -j 2 -t 100

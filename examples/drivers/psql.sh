@@ -124,13 +124,15 @@ SQL
 check "cursor: FETCH_COUNT" "5000" "$(sql -v FETCH_COUNT=100 -c 'select generate_series(1, 5000)' | sort -u | wc -l)"
 
 # psql answers SIGINT with a CancelRequest. Wait until the statement is seen running, then interrupt it.
-psql -X -q -A -t "$url" -c "select pg_sleep(30) /* cancel_me */" >"$work/cancel" 2>&1 &
+# In a transaction, so that it runs on the primary, whose pg_stat_activity is read.
+psql -X -q -A -t "$url" -c begin -c "select pg_sleep(30) /* cancel_me */" >"$work/cancel" 2>&1 &
 sleeper=$!
 for _ in $(seq 100); do
     running=$(sql -c "select count(*) from pg_stat_activity where query like '%cancel_me%' and state = 'active' and pid <> pg_backend_pid()")
     [ "$running" = 1 ] && break
 done
 started=$SECONDS
+check "the sleeping statement is seen running" 1 "$running"
 kill -INT "$sleeper"
 wait "$sleeper"
 check "cancel" "ERROR:  canceling statement due to user request" "$(grep ERROR "$work/cancel")"

@@ -31,14 +31,17 @@ impl Door {
             Listen::Tcp(address) => {
                 let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
                 socket.set_reuse_address(true)?;
-                socket.bind(&(*address).into()).and_then(|()| socket.listen(BACKLOG)).map_err(|error| {
-                    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
-                })?;
+                socket
+                    .bind(&(*address).into())
+                    .and_then(|()| socket.listen(BACKLOG))
+                    .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
                 Ok(Self::Tcp(socket.into()))
             }
             Listen::Unix(dir) => {
                 let path = dir.join(format!(".s.PGSQL.{port}"));
-                let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()));
+                let named = |error: io::Error| {
+                    io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()))
+                };
                 // A socket file that nobody listens on is a crashed predecessor's.
                 if path.exists() && std::os::unix::net::UnixStream::connect(&path).is_err() {
                     fs::remove_file(&path).map_err(named)?;

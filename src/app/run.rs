@@ -57,11 +57,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let _inside = runtime.enter();
     let cluster = Cluster::start(Arc::clone(&config), clock);
 
-    let doors = config
-        .listen
-        .iter()
-        .map(|l| Door::open(l, config.port()))
-        .collect::<io::Result<Vec<Door>>>()?;
+    let doors = config.listen.iter().map(|l| Door::open(l, config.port())).collect::<io::Result<Vec<Door>>>()?;
     let admin = config.admin.as_ref().map(|admin| bind_admin(admin)).transpose()?;
 
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
@@ -178,7 +174,12 @@ fn metrics(config: &Config, cluster: &Cluster) -> io::Result<Metrics> {
     Metrics::new(config.workers, words, nodes).map_err(io::Error::other)
 }
 
-fn admin_state(cluster: &Cluster, metrics: &Arc<Metrics>, reloader: &Arc<Reloader>, shared: &Arc<Shared>) -> AdminState {
+fn admin_state(
+    cluster: &Cluster,
+    metrics: &Arc<Metrics>,
+    reloader: &Arc<Reloader>,
+    shared: &Arc<Shared>,
+) -> AdminState {
     let (cluster, metrics, reloader, shared) =
         (cluster.clone(), Arc::clone(metrics), Arc::clone(reloader), Arc::clone(shared));
     AdminState {

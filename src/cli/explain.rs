@@ -17,11 +17,10 @@ use std::{
 use super::args::{ExplainArgs, Format};
 use crate::{
     config::{Config, Faults, Reads, UnknownFunctions},
+    route::{self, Defaults, Preference, Where, decide},
     sql::{
-        BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Functions, HintTarget, Hints, Misroutes,
-        Shape, ShapeKey, StringRules,
-        facts::{Isolation, Name, PrimaryReason, TxOptions, TxVerb},
-        fingerprint,
+        BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Functions, Hints, Misroutes, Shape, ShapeKey,
+        StringRules, facts::Name, fingerprint,
     },
 };
 
@@ -71,8 +70,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     phase: Phase,
-    reads: Reads,
-    unknown_functions: UnknownFunctions,
+    preference: Preference,
     parse: usize,
 }
 
@@ -88,8 +86,8 @@ enum BadSetting {
 impl Setting {
     fn new(args: &ExplainArgs) -> Result<Self, BadSetting> {
         let phase = if args.in_transaction { Phase::InTransaction } else { Phase::Idle };
-        let defaults =
-            Self { phase, reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary, parse: PARSE };
+        let preference = Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary };
+        let defaults = Self { phase, preference, parse: PARSE };
         let path = match &args.config {
             Some(path) => path.as_path(),
             None => Path::new("pgsluice.yaml"),
@@ -116,12 +114,7 @@ impl Setting {
             None => config.databases.first(),
         };
         let Some(database) = database else { return Ok(Self { parse: config.limits.parse, ..defaults }) };
-        Ok(Self {
-            phase,
-            reads: database.routing.reads,
-            unknown_functions: database.routing.unknown_functions,
-            parse: config.limits.parse,
-        })
+        Ok(Self { phase, preference: (&database.routing).into(), parse: config.limits.parse })
     }
 }
 
@@ -174,48 +167,18 @@ impl Explainer {
     }
 }
 
-/// Where a text goes when it is the session's next one. As strict as the running proxy: in doubt, the primary.
+/// Where a text goes when it is the session's next one: the proxy's own decision.
 fn route(facts: &Facts, hints: Hints, setting: Setting) -> Route {
-    let primary = |reason| Route { to: "primary", reason };
     if setting.phase == Phase::InTransaction {
         return Route { to: "held", reason: "in-transaction" };
     }
-    if let Some(begin) = opening(facts) {
-        return match begin {
-            _ if hints.target == Some(HintTarget::Primary) => primary("hint"),
-            TxOptions { isolation: Some(Isolation::Serializable), .. } => primary("serializable"),
-            _ if setting.reads == Reads::Primary => primary("configured"),
-            TxOptions { read_only: Some(true), .. } => Route { to: "replica", reason: "read-only-transaction" },
-            TxOptions { .. } => primary("transaction-control"),
-        };
-    }
-    if !facts.proven_read_only {
-        let reason = facts.primary.unwrap_or(PrimaryReason::Unparsable);
-        let may_try = reason == PrimaryReason::UnknownFunction
-            && setting.unknown_functions == UnknownFunctions::TryReplica
-            && setting.reads == Reads::Replica
-            && hints.target != Some(HintTarget::Primary);
-        return match reason {
-            _ if may_try => Route { to: "replica", reason: reason.as_str() },
-            PrimaryReason::Unparsable => primary("unparsable"),
-            _ if facts.statements > 1 => primary("multi-statement"),
-            reason => primary(reason.as_str()),
-        };
-    }
-    match (hints.target, setting.reads) {
-        (Some(HintTarget::Primary), _) => primary("hint"),
-        // A hint may only tighten, so `replica` changes nothing here.
-        (Some(HintTarget::Replica) | None, Reads::Primary) => primary("configured"),
-        (Some(HintTarget::Replica) | None, Reads::Replica) => Route { to: "replica", reason: "proven-read" },
-    }
-}
-
-/// The options of a text that does nothing but open a transaction.
-fn opening(facts: &Facts) -> Option<TxOptions> {
-    match (facts.statements, &*facts.tx) {
-        (1, [TxVerb::Begin { options, .. }]) => Some(*options),
-        _ => None,
-    }
+    let wish = decide(facts, hints, route::Phase::Autocommit, Defaults::default(), setting.preference);
+    let to = match wish.place {
+        Where::Replica => "replica",
+        // What may go anywhere goes to the primary while there is one.
+        Where::Any | Where::Primary => "primary",
+    };
+    Route { to, reason: wish.reason.as_str() }
 }
 
 /// A relation or function as `explain` shows it.

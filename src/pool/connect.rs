@@ -220,7 +220,8 @@ async fn authenticate(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectErr
             Authentication::Ok => return Ok(()),
             Authentication::CleartextPassword => frontend::password(&mut out, password()?.as_bytes()),
             Authentication::Md5Password { salt } => {
-                let answer = md5::answer(&md5::shadow(&login.user, password()?), salt).ok_or(ConnectError::NoPassword)?;
+                let answer =
+                    md5::answer(&md5::shadow(&login.user, password()?), salt).ok_or(ConnectError::NoPassword)?;
                 frontend::password(&mut out, answer.as_bytes());
             }
             Authentication::Sasl { .. } if request.offers(SCRAM_SHA_256) => {

@@ -155,7 +155,10 @@ impl Params {
             }
         }
         let identity = |name: &str| matches!(name, "role" | "session_authorization");
-        let quick = |map: &BTreeMap<Box<str>, Box<str>>| map.get("statement_timeout").is_none_or(|v| &**v == "0" || v.ends_with("min") || v.ends_with('h') || v.ends_with('d'));
+        let quick = |map: &BTreeMap<Box<str>, Box<str>>| {
+            map.get("statement_timeout")
+                .is_none_or(|v| &**v == "0" || v.ends_with("min") || v.ends_with('h') || v.ends_with('d'))
+        };
         for name in have.keys().filter(|n| !want.contains_key(*n) && !identity(n)) {
             sql.push_str("RESET ");
             quote_name(&mut sql, name);

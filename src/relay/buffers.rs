@@ -21,7 +21,11 @@ pub struct Buffers {
 
 impl Default for Buffers {
     fn default() -> Self {
-        Self { free: RefCell::default(), inboxes: RefCell::default(), scratch: RefCell::new(vec![0; SCRATCH].into_boxed_slice()) }
+        Self {
+            free: RefCell::default(),
+            inboxes: RefCell::default(),
+            scratch: RefCell::new(vec![0; SCRATCH].into_boxed_slice()),
+        }
     }
 }
 

@@ -167,7 +167,10 @@ impl Feed {
             let here = buf.len() - pos;
             if matches!(tag, tag::DATA_ROW | tag::COPY_DATA)
                 && !self.mute
-                && matches!(self.queue.front(), Some(Owed::Reply { what: What::Query | What::Execute, show: Show::Pass, .. }))
+                && matches!(
+                    self.queue.front(),
+                    Some(Owed::Reply { what: What::Query | What::Execute, show: Show::Pass, .. })
+                )
             {
                 self.delivered = true;
                 if total <= here {

@@ -309,7 +309,12 @@ impl Exchange<'_> {
                     self.client.consume(head.total());
                     moved = true;
                 }
-                other => return Err(WireError::BadValue { what: "message type during COPY from stdin", value: other.into() }),
+                other => {
+                    return Err(WireError::BadValue {
+                        what: "message type during COPY from stdin",
+                        value: other.into(),
+                    });
+                }
             }
         }
         Ok(moved)

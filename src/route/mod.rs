@@ -4,6 +4,7 @@
 //! an unknown role, lag or position means "not eligible", and a read without a fit replica belongs to the primary.
 
 mod balance;
+mod decide;
 mod dice;
 mod floor;
 mod load;
@@ -11,6 +12,7 @@ mod place;
 mod reason;
 mod view;
 
+pub use decide::{Defaults, Phase, Preference, Where, Wish, decide};
 pub use dice::Dice;
 pub use floor::Floor;
 pub use load::{NodeLoad, Outcome};

@@ -122,7 +122,7 @@ fn to_replica(ask: &Ask<'_>, view: &ClusterView, dice: &mut Dice, now: Duration)
         let mut fit = [0usize; MOST_COMPARED];
         let mut count = 0;
         for (index, node) in view.nodes.iter().enumerate() {
-            if eligible(node, ask) && floor.met_by(node, view) {
+            if eligible(node, ask, view) && floor.met_by(node, view) {
                 let Some(slot) = fit.get_mut(count) else { break };
                 *slot = index;
                 count += 1;
@@ -150,12 +150,14 @@ fn to_replica(ask: &Ask<'_>, view: &ClusterView, dice: &mut Dice, now: Duration)
     }
 }
 
-/// Fit but for the session's floor. Unknown means no.
-fn eligible(node: &NodeView, ask: &Ask<'_>) -> bool {
-    let lag_fits = match ask.max_lag.unwrap_or(ask.routing.max_lag) {
-        MaxLag::Time(most) => node.lag_time.is_some_and(|lag| lag <= most),
-        MaxLag::Bytes(most) => node.lag_bytes.is_some_and(|lag| lag <= most),
-    };
+/// Fit but for the session's floor. Unknown means no; only while there is no primary there is nothing to lag behind, and
+/// reads must go on.
+fn eligible(node: &NodeView, ask: &Ask<'_>, view: &ClusterView) -> bool {
+    let lag_fits = view.primary.is_none()
+        || match ask.max_lag.unwrap_or(ask.routing.max_lag) {
+            MaxLag::Time(most) => node.lag_time.is_some_and(|lag| lag <= most),
+            MaxLag::Bytes(most) => node.lag_bytes.is_some_and(|lag| lag <= most),
+        };
     node.role == Role::Replica
         && node.health == Health::Up
         && node.suspicion == Suspicion::Clear

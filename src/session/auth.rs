@@ -69,8 +69,7 @@ async fn md5_exchange(client: &mut Client, snapshot: &Snapshot, name: &str) -> R
 async fn scram(client: &mut Client, worker: &Worker, snapshot: &Snapshot, name: &str) -> Result<Arc<User>, End> {
     let user = snapshot.user(name);
     let verifier = user.and_then(|user| snapshot.verifiers.get(&user.name).cloned());
-    let verifier =
-        verifier.unwrap_or_else(|| Arc::new(Verifier::mock(name, &worker.shared.mock, DEFAULT_ITERATIONS)));
+    let verifier = verifier.unwrap_or_else(|| Arc::new(Verifier::mock(name, &worker.shared.mock, DEFAULT_ITERATIONS)));
     let fault = |fault: ClientFault| match fault {
         ClientFault::WrongProof => refused(name),
         other => End::Fatal(other.sqlstate(), other.to_client().into_owned()),

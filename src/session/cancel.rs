@@ -92,7 +92,6 @@ pub struct Handle {
     /// One of them did not end in time.
     stuck: Cell<bool>,
     arrived: Notify,
-    canceled: Cell<bool>,
     interrupt: Notify,
     ending: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -101,7 +100,6 @@ pub struct Handle {
 impl Handle {
     /// Waits for a server connection from now on.
     pub(super) fn wait(&self) {
-        self.canceled.set(false);
         *self.doing.borrow_mut() = Doing::Waiting;
     }
 
@@ -130,11 +128,6 @@ impl Handle {
         *self.doing.borrow_mut() = Doing::Resting;
     }
 
-    /// Was the wait for a connection cancelled?
-    pub(super) fn was_canceled(&self) -> bool {
-        self.canceled.take()
-    }
-
     /// Resolves when a cancel ends the wait.
     pub(super) async fn interrupted(&self) {
         self.interrupt.notified().await;
@@ -144,10 +137,7 @@ impl Handle {
     pub fn cancel(self: &Rc<Self>) {
         match &*self.doing.borrow() {
             Doing::Resting => {}
-            Doing::Waiting => {
-                self.canceled.set(true);
-                self.interrupt.notify_waiters();
-            }
+            Doing::Waiting => self.interrupt.notify_waiters(),
             Doing::Ours(..) => self.postponed.set(true),
             Doing::Running(target) => {
                 self.under_way.set(self.under_way.get() + 1);

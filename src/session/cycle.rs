@@ -4,7 +4,7 @@ use std::{future::poll_fn, task::Poll, time::Duration};
 
 use super::{
     end::End,
-    place::{Refusal, Where, Wish},
+    place::Refusal,
     state::{Held, Session},
     tx::Tx,
 };
@@ -12,7 +12,7 @@ use crate::{
     base::SqlState,
     pool::Together,
     relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
-    route::{Outcome as NodeOutcome, RouteReason, Tried},
+    route::{Outcome as NodeOutcome, RouteReason, Tried, Where, Wish},
     wire::{
         Head,
         backend::{self, TxStatus},
@@ -67,10 +67,7 @@ impl Session {
             tag::TERMINATE => Err(End::Left),
             // Left over from a COPY that the server has ended with an error: ignored, as PostgreSQL's main loop does.
             tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => self.discard(head).await,
-            other => Err(End::Fatal(
-                SqlState::PROTOCOL_VIOLATION,
-                format!("invalid frontend message type {other}"),
-            )),
+            other => Err(End::Fatal(SqlState::PROTOCOL_VIOLATION, format!("invalid frontend message type {other}"))),
         }
     }
 
@@ -125,9 +122,18 @@ impl Session {
         };
         let in_transaction = self.status() != TxStatus::Idle;
         let (limit, end) = if in_transaction {
-            (limits.1, End::Fatal(SqlState::IDLE_IN_TRANSACTION_TIMEOUT, "terminating connection due to idle-in-transaction timeout".into()))
+            (
+                limits.1,
+                End::Fatal(
+                    SqlState::IDLE_IN_TRANSACTION_TIMEOUT,
+                    "terminating connection due to idle-in-transaction timeout".into(),
+                ),
+            )
         } else {
-            (limits.0, End::Fatal(SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout".into()))
+            (
+                limits.0,
+                End::Fatal(SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout".into()),
+            )
         };
         let wait = self.wait_for_client(resting && !in_transaction);
         if limit.is_zero() || !resting {
@@ -261,7 +267,12 @@ impl Session {
     }
 
     /// Carries a request to a server and its replies back, again if need be.
-    pub(super) async fn exchange(&mut self, load: &mut dyn Load, mut wish: Wish, shapes: Shapes<'_>) -> Result<(), End> {
+    pub(super) async fn exchange(
+        &mut self,
+        load: &mut dyn Load,
+        mut wish: Wish,
+        shapes: Shapes<'_>,
+    ) -> Result<(), End> {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
@@ -473,9 +484,15 @@ impl Session {
         }
         let why = fatal.map(|(_, message)| format!(": {message}")).unwrap_or_default();
         let (sqlstate, message) = if ending || !(only_reads || in_transaction) {
-            (SqlState::OUTCOME_UNKNOWN, format!("the server connection was lost and it is not known whether the statement took effect{why}"))
+            (
+                SqlState::OUTCOME_UNKNOWN,
+                format!("the server connection was lost and it is not known whether the statement took effect{why}"),
+            )
         } else if in_transaction {
-            (SqlState::CONNECTION_FAILURE, format!("the server connection was lost; the transaction was rolled back and can be tried again{why}"))
+            (
+                SqlState::CONNECTION_FAILURE,
+                format!("the server connection was lost; the transaction was rolled back and can be tried again{why}"),
+            )
         } else {
             (SqlState::CONNECTION_FAILURE, format!("the server connection was lost{why}"))
         };

@@ -94,7 +94,8 @@ impl Session {
         self.feed.queue.push(owed);
         let limit = std::time::Duration::from_secs(30);
         let outcome = tokio::time::timeout(limit, Box::pin(self.pump_quietly(Until::Settled))).await;
-        let done = matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();
+        let done =
+            matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();
         if !done {
             tracing::warn!(?outcome, error = ?self.feed.hidden_error, "a statement of pgsluice's own failed");
         }

@@ -6,7 +6,6 @@ use super::{
     cycle::{Load, Shapes},
     end::End,
     local::{IN_FAILED, Local, Ran, error_message, write_error},
-    place::{Where, Wish},
     state::Session,
     statements::Statement,
     tx::Tx,
@@ -14,7 +13,7 @@ use super::{
 use crate::{
     base::SqlState,
     relay::{Ack, Names, Owed, Until, What},
-    route::{Role, RouteReason},
+    route::{Role, RouteReason, Where, Wish},
     sql::{Shape, facts::Verb},
     wire::{
         HEAD_BYTES, Head, WireError,
@@ -157,7 +156,10 @@ impl Session {
             }
             let item = self.read_item(head, at, total, &items)?;
             let copies = head.tag == tag::EXECUTE
-                && item.statement.as_ref().is_some_and(|s| s.classified(&self.worker).known.facts.verb == Verb::CopyFrom);
+                && item
+                    .statement
+                    .as_ref()
+                    .is_some_and(|s| s.classified(&self.worker).known.facts.verb == Verb::CopyFrom);
             items.push(item);
             at += total;
             match head.tag {
@@ -222,7 +224,9 @@ impl Session {
                     }
                 }
                 tag::CLOSE => {
-                    if Close::parse(item.body(self)).is_ok_and(|c| c.what == frontend::What::Statement && c.name == name) {
+                    if Close::parse(item.body(self))
+                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name)
+                    {
                         return None;
                     }
                 }
@@ -248,7 +252,8 @@ impl Session {
                 return i;
             }
             let failed = self.tx == Tx::Failed;
-            let local = item.statement.as_ref().and_then(|s| Local::of(&s.classified(&self.worker).known.facts, &s.text));
+            let local =
+                item.statement.as_ref().and_then(|s| Local::of(&s.classified(&self.worker).known.facts, &s.text));
             let refused = failed
                 && matches!(item.tag, tag::PARSE | tag::BIND | tag::EXECUTE | tag::DESCRIBE)
                 && !matches!(local, Some(Local::Commit { .. } | Local::Rollback { .. }));
@@ -482,7 +487,9 @@ impl Session {
         match item.tag {
             tag::PARSE => {
                 let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
-                let (Ok(parse), Some(statement)) = (Parse::parse(body), &item.statement) else { return self.poison_malformed() };
+                let (Ok(parse), Some(statement)) = (Parse::parse(body), &item.statement) else {
+                    return self.poison_malformed();
+                };
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() {
                     if self.names.find(&name).is_some() {
@@ -519,7 +526,9 @@ impl Session {
                 let Ok(Some(prefix)) = BindPrefix::parse(body) else { return self.poison_malformed() };
                 let (portal, name): (Box<[u8]>, Box<[u8]>) = (prefix.portal.into(), prefix.statement.into());
                 let Some(statement) = item.statement.clone() else {
-                    if name.is_empty() && let Some(server) = self.server() {
+                    if name.is_empty()
+                        && let Some(server) = self.server()
+                    {
                         // Somebody else's unnamed statement may be there; the client has none.
                         server.unnamed = None;
                         frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
@@ -580,7 +589,9 @@ impl Session {
                         self.owe(What::DescribeStatement, Ack::Nothing, Names::Untouched);
                     }
                     (frontend::What::Statement, None) => {
-                        if name.is_empty() && let Some(server) = self.server() {
+                        if name.is_empty()
+                            && let Some(server) = self.server()
+                        {
                             server.unnamed = None;
                             frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
                             self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));

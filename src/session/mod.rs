@@ -24,6 +24,6 @@ mod worker;
 
 pub use cancel::{Handle, Keys, LongKey};
 pub use shared::{Admission, Admitted, Connected, Shared, Snapshot};
-pub use state::PIN_REASONS;
 pub use startup::serve;
+pub use state::PIN_REASONS;
 pub use worker::{Tenant, Worker};

@@ -8,49 +8,14 @@ use super::{
 };
 use crate::{
     base::{Report, SqlState},
-    config::{PoolMode, Reads},
+    config::PoolMode,
     pool::{CheckoutError, Lease, Together},
     relay::{Ack, Owed, Until, What},
-    route::{Ask, ClusterView, Need, Patience, Placement, RouteReason, Tried, place},
-    sql::{
-        Classified, Facts, HintTarget,
-        facts::{Effect, Isolation, PrimaryReason},
+    route::{
+        Ask, ClusterView, Defaults, Need, Patience, Phase, Placement, RouteReason, Tried, Where, Wish, decide, place,
     },
+    sql::Classified,
 };
-
-/// Where a statement may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Where {
-    /// Anywhere: it changes only what pgsluice carries from server to server.
-    Any,
-    /// A replica will do.
-    Replica,
-    /// The primary.
-    Primary,
-}
-
-/// The strictest wish of all statements that share a target.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
-    pub place: Where,
-    pub reason: RouteReason,
-    /// Every statement is proven to change nothing: it may be run again elsewhere.
-    pub repeatable: bool,
-}
-
-impl Wish {
-    /// Of nothing yet.
-    pub(super) fn nothing() -> Self {
-        Self { place: Where::Any, reason: RouteReason::SessionState, repeatable: true }
-    }
-
-    /// Together with another statement.
-    pub(super) fn and(self, other: Self) -> Self {
-        let repeatable = self.repeatable && other.repeatable;
-        let stricter = if other.place > self.place { other } else { self };
-        Self { repeatable, ..stricter }
-    }
-}
 
 /// Why no server could be had.
 #[derive(Debug)]
@@ -68,50 +33,16 @@ impl Refusal {
 impl Session {
     /// What a statement wishes, outside a transaction that has its server already.
     pub(super) fn wish(&self, classified: &Classified) -> Wish {
-        let facts = &classified.known.facts;
-        let repeatable = facts.proven_read_only;
-        let primary = |reason| Wish { place: Where::Primary, reason, repeatable };
-        if let Tx::Begun(deferred) = &self.tx {
-            let isolation = deferred.options.isolation;
-            let serializable = isolation == Some(Isolation::Serializable)
-                || (isolation.is_none() && self.params.value("default_transaction_isolation") == Some("serializable"));
-            let by_default = self.params.value("default_transaction_read_only") == Some("on");
-            let read_only = deferred.options.read_only.unwrap_or(by_default);
-            if !read_only {
-                return primary(RouteReason::InTransaction);
-            }
-            if serializable {
-                return primary(RouteReason::Serializable);
-            }
-            if classified.hints.target == Some(HintTarget::Primary) {
-                return primary(RouteReason::Hint);
-            }
-            if self.tenant.database.routing.reads == Reads::Primary {
-                return primary(RouteReason::Configured);
-            }
-            if facts.proven_read_only || is_bound_to_transaction(facts) {
-                return Wish { place: Where::Replica, reason: RouteReason::ReadOnlyTransaction, repeatable };
-            }
-            return primary(facts.primary.map_or(RouteReason::Writes, RouteReason::from));
-        }
-        if facts.proven_read_only {
-            if self.params.value("default_transaction_isolation") == Some("serializable") {
-                return primary(RouteReason::Serializable);
-            }
-            if classified.hints.target == Some(HintTarget::Primary) {
-                return primary(RouteReason::Hint);
-            }
-            return Wish { place: Where::Replica, reason: RouteReason::ProvenRead, repeatable };
-        }
-        if facts.primary == Some(PrimaryReason::SessionState) && follows_client(facts) {
-            return Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false };
-        }
-        let reason = match facts.primary {
-            Some(_) if facts.statements > 1 => RouteReason::MultiStatement,
-            Some(reason) => reason.into(),
-            None => RouteReason::Writes,
+        let phase = match &self.tx {
+            Tx::Begun(deferred) => Phase::Begun(deferred.options),
+            Tx::Idle | Tx::Failed => Phase::Autocommit,
         };
-        primary(reason)
+        let defaults = Defaults {
+            read_only: self.params.value("default_transaction_read_only") == Some("on"),
+            serializable: self.params.value("default_transaction_isolation") == Some("serializable"),
+        };
+        let preference = (&self.tenant.database.routing).into();
+        decide(&classified.known.facts, classified.hints, phase, defaults, preference)
     }
 
     /// Gets a server for `wish`, leaving out those in `tried`. The session holds it afterwards.
@@ -266,24 +197,4 @@ impl Session {
         let done = matches!(self.pump(Until::Settled).await, crate::relay::Outcome::Done);
         done && self.feed.hidden_error.is_none()
     }
-}
-
-/// Only parameters are set or reset: they follow the client wherever it goes.
-fn follows_client(facts: &Facts) -> bool {
-    !facts.effects.is_empty()
-        && facts.tx.is_empty()
-        && facts
-            .effects
-            .iter()
-            .all(|e| matches!(e, Effect::SetParameter { .. } | Effect::ResetParameter(_) | Effect::ResetAll))
-}
-
-/// What it does to the session ends with the transaction, so a READ ONLY transaction that begins with it may be on a replica.
-fn is_bound_to_transaction(facts: &Facts) -> bool {
-    facts.primary == Some(PrimaryReason::SessionState)
-        && !facts.effects.is_empty()
-        && facts
-            .effects
-            .iter()
-            .all(|e| matches!(e, Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false }))
 }

@@ -73,7 +73,12 @@ impl<'a> Probe<'a> {
             server.params = Params::default();
         }
         frontend::query(&mut message, sql.as_bytes());
-        feed.queue.push(Owed::Reply { what: What::Query, show: Show::Collect, ack: Ack::Nothing, names: Names::Untouched });
+        feed.queue.push(Owed::Reply {
+            what: What::Query,
+            show: Show::Collect,
+            ack: Ack::Nothing,
+            names: Names::Untouched,
+        });
         let talk = async {
             server.stream.write_all(&message).await.ok()?;
             let mut bytes = std::mem::take(&mut server.tail);

@@ -33,9 +33,11 @@ impl Deeds {
         if facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction)) {
             self.wrote = true;
         }
-        if facts.tx.iter().any(|verb| {
-            matches!(verb, TxVerb::Commit { .. } | TxVerb::PrepareTransaction | TxVerb::CommitPrepared)
-        }) {
+        if facts
+            .tx
+            .iter()
+            .any(|verb| matches!(verb, TxVerb::Commit { .. } | TxVerb::PrepareTransaction | TxVerb::CommitPrepared))
+        {
             self.ending = true;
         }
         for effect in &facts.effects {

@@ -35,7 +35,12 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Prepares a checked configuration.
-    pub fn new(generation: Generation, config: Arc<Config>, views: Vec<Arc<ArcSwap<ClusterView>>>, old: Option<&Self>) -> Self {
+    pub fn new(
+        generation: Generation,
+        config: Arc<Config>,
+        views: Vec<Arc<ArcSwap<ClusterView>>>,
+        old: Option<&Self>,
+    ) -> Self {
         let mut verifiers = HashMap::new();
         for user in &config.users {
             let verifier = match &user.secret {

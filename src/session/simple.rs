@@ -4,7 +4,6 @@ use super::{
     cycle::{Load, Shapes},
     end::End,
     local::{Local, write_error},
-    place::{Where, Wish},
     state::Session,
     tx::Tx,
 };
@@ -12,7 +11,7 @@ use crate::{
     base::SqlState,
     config::PoolMode,
     relay::{Names, Owed, Until, What},
-    route::RouteReason,
+    route::{RouteReason, Where, Wish},
     sql::{
         Classified, Facts,
         facts::{Effect, TxVerb, Verb},
@@ -89,7 +88,8 @@ impl Session {
             write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
             return self.refused(total).await;
         }
-        if self.tenant.database.pool.mode == PoolMode::Statement && facts.tx.iter().any(|v| matches!(v, TxVerb::Begin { .. }))
+        if self.tenant.database.pool.mode == PoolMode::Statement
+            && facts.tx.iter().any(|v| matches!(v, TxVerb::Begin { .. }))
         {
             let message = "transactions are not possible in statement pooling mode";
             write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, message);

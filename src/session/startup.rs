@@ -105,7 +105,10 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<
     let snapshot = worker.shared.snapshot.load_full();
     let user = authenticate(client, worker, &snapshot, &startup.user).await?;
     let Some((_, database)) = snapshot.database(&startup.database) else {
-        return Err(End::Fatal(SqlState::UNDEFINED_DATABASE, format!("database \"{}\" does not exist", startup.database)));
+        return Err(End::Fatal(
+            SqlState::UNDEFINED_DATABASE,
+            format!("database \"{}\" does not exist", startup.database),
+        ));
     };
     if user.databases.as_ref().is_some_and(|allowed| !allowed.contains(&startup.database)) {
         return Err(End::Fatal(
@@ -175,10 +178,13 @@ async fn first_packets(client: &mut Client, worker: &Worker) -> Result<Option<St
 }
 
 /// What the client's parameters come to on a server.
-async fn welcome(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, startup: &StartupMessage) -> Result<Answer, End> {
-    let options = startup
-        .option_settings()
-        .map_err(|error| End::Fatal(error.sqlstate(), error.to_client().into_owned()))?;
+async fn welcome(
+    worker: &Rc<Worker>,
+    tenant: &Rc<super::worker::Tenant>,
+    startup: &StartupMessage,
+) -> Result<Answer, End> {
+    let options =
+        startup.option_settings().map_err(|error| End::Fatal(error.sqlstate(), error.to_client().into_owned()))?;
     let mut wishes: Vec<(Box<str>, Box<str>)> = Vec::new();
     for (name, value) in options.iter().chain(&startup.parameters) {
         let name = name.to_ascii_lowercase();
@@ -233,10 +239,7 @@ async fn try_on_server(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, 
     }
     let row = feed.rows.first().cloned().unwrap_or_default();
     let values: Vec<Option<String>> = match DataRow::parse(&row) {
-        Ok(row) => row
-            .columns()
-            .map(|v| v.ok().flatten().map(|v| String::from_utf8_lossy(v).into_owned()))
-            .collect(),
+        Ok(row) => row.columns().map(|v| v.ok().flatten().map(|v| String::from_utf8_lossy(v).into_owned())).collect(),
         Err(_) => Vec::new(),
     };
     let names = asked.wishes.iter().map(|(name, _)| &**name);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-const IDLE: Setting =
-    Setting { phase: Phase::Idle, reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary, parse: 1000 };
+const IDLE: Setting = Setting { phase: Phase::Idle, preference: CAREFUL, parse: 1000 };
+const CAREFUL: Preference = Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary };
 
 fn check(setting: Setting, sql: &str, expected: &str) {
     let mut explainer = Explainer::new(setting).expect("the built-in functions are readable");
@@ -42,15 +42,20 @@ fn routes_under_other_settings() {
     for sql in ["select 1", "delete from t", "commit", "selec"] {
         check(held, sql, "held (in-transaction)");
     }
-    let primary = Setting { reads: Reads::Primary, ..IDLE };
+    let primary = Setting { preference: Preference { reads: Reads::Primary, ..CAREFUL }, ..IDLE };
     check(primary, "select 1", "primary (configured)");
     check(primary, "/* pgsluice: replica */ select 1", "primary (configured)");
     check(primary, "begin read only", "primary (configured)");
-    let daring = Setting { unknown_functions: UnknownFunctions::TryReplica, ..IDLE };
+    let daring =
+        Setting { preference: Preference { unknown_functions: UnknownFunctions::TryReplica, ..CAREFUL }, ..IDLE };
     check(daring, "select f()", "replica (unknown-function)");
     check(daring, "/* pgsluice: primary */ select f()", "primary (unknown-function)");
     check(daring, "select nextval('s')", "primary (volatile-function)");
-    check(Setting { reads: Reads::Primary, ..daring }, "select f()", "primary (unknown-function)");
+    check(
+        Setting { preference: Preference { reads: Reads::Primary, ..daring.preference }, ..daring },
+        "select f()",
+        "primary (unknown-function)",
+    );
 }
 
 #[test]

@@ -68,6 +68,8 @@ fn errors_carry_their_fields() {
     }
     let odd = ErrorFields::parse(b"C08\0SFEHLER\0\0").unwrap();
     assert_eq!((odd.sqlstate(), odd.severity()), (None, Some(&b"FEHLER"[..])));
+    let translated = ErrorFields::parse(b"SFEHLER\0VERROR\0\0").unwrap();
+    assert_eq!(translated.severity(), Some(&b"ERROR"[..]), "V is never translated");
 }
 
 #[test]
