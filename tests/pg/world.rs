@@ -6,7 +6,6 @@ use std::{
     env,
     ffi::OsStr,
     fs,
-    net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
     rc::Rc,
@@ -15,7 +14,10 @@ use std::{
 
 use pgsluice::cli::demo::{Cluster, HostAuth, Node, Options, Tethered, cluster::free_ports};
 
-use crate::client::{Client, Login};
+use crate::{
+    client::{Client, Login},
+    frontend,
+};
 
 /// What stands between the client and the servers. `PGSLUICE_TEST_VIA` chooses; the others check the tests themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,11 +321,12 @@ pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// The port is open once the proxy has bound it; a login is answered once it is ready.
+/// The kernel takes connections as soon as the port is bound; an answered question says that somebody is at work.
 fn await_listener(proxy: &Proxy) {
     eventually("the proxy to listen", || {
         let gone = proxy.process.as_ref().is_some_and(Tethered::ended);
         assert!(!gone, "the proxy ended:\n{}", proxy.log());
-        TcpStream::connect(("127.0.0.1", proxy.port)).is_ok()
+        let answered = |mut client: Client| client.send(&frontend::ssl_request()).is_ok() && client.recv_byte().is_ok();
+        Client::dial(proxy.port).is_ok_and(answered)
     });
 }

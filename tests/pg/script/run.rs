@@ -53,7 +53,9 @@ pub(super) fn check(world: &World, script: &Script, setup: &Setup) {
     before(world, script);
     let proxy = world.proxy(setup);
     let mut wrong_routes = Vec::new();
-    let routes = (world.via == Via::Pgsluice).then_some(&mut wrong_routes);
+    // A pooled session stays where it began.
+    let asked = world.via == Via::Pgsluice && setup.mode == "transaction";
+    let routes = asked.then_some(&mut wrong_routes);
     let proxied = say(script, proxy.port, routes);
     let mut report = String::new();
     for (i, (want, got)) in native.full.iter().zip(&proxied.full).enumerate() {
