@@ -37,11 +37,10 @@ struct Reserved {
 }
 
 const RESERVED: &[Reserved] = &[
-    Reserved { words: &["TcpStream", "UnixStream"], allowed: may_open_sockets, why: "only net opens sockets" },
     Reserved {
-        words: &["TcpListener", "UnixListener"],
-        allowed: may_listen,
-        why: "only net opens sockets, and app binds what it serves",
+        words: &["TcpStream", "TcpListener", "UnixStream", "UnixListener"],
+        allowed: may_name_sockets,
+        why: "only net names sockets",
     },
     Reserved { words: &["pg_query"], allowed: may_name_a_parser, why: "only sql::parse names a parser" },
 ];
@@ -49,14 +48,11 @@ const RESERVED: &[Reserved] = &[
 /// Words that no file of floors 0 to 2 may hold.
 const OUTSIDE: &[&str] = &["tokio", "std::net", "std::fs", "Instant::now", "SystemTime"];
 
-/// The demo looks whether its child listens.
-fn may_open_sockets(path: &Path) -> bool {
-    ["net", "net.rs", "cli/demo", "cli/demo.rs"].iter().any(|part| path.starts_with(part))
-}
-
-/// Clients' listeners are bound in app/listen, the admin interface's where the rooms are wired.
-fn may_listen(path: &Path) -> bool {
-    may_open_sockets(path) || ["admin", "app/listen.rs", "app/run.rs"].iter().any(|part| path.starts_with(part))
+/// Besides net: listeners are bound where clients and the admin interface are let in, and the demo looks whether
+/// its child listens.
+fn may_name_sockets(path: &Path) -> bool {
+    let allowed = ["net", "net.rs", "admin", "app/listen.rs", "app/run.rs", "cli/demo", "cli/demo.rs"];
+    allowed.iter().any(|part| path.starts_with(part))
 }
 
 fn may_name_a_parser(path: &Path) -> bool {
