@@ -19,7 +19,11 @@ fn main() -> ExitCode {
         Command::Check(args) => cli::check(&args.config, &mut out),
         Command::Explain(args) => cli::explain(&args, io::stdin().lock(), &mut out),
         Command::Test(args) => cli::test(&args, &mut out),
-        Command::Demo(args) => unbuilt("demo", &args.port.to_string()),
+        Command::Demo(args) => {
+            // The demo prints as it goes.
+            drop(out);
+            return finished(cli::demo::run(&args));
+        }
         Command::Schema => cli::schema(&mut out),
     };
     match result.and_then(|code| out.flush().map(|()| code)) {
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn unbuilt(command: &str, subject: &str) -> io::Result<ExitCode> {
-    Err(io::Error::other(format!("`{command}` ({subject}) is not part of this build")))
+fn finished(result: Result<(), impl std::fmt::Display>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    let _ = writeln!(io::stderr(), "pgsluice: {error}");
+    ExitCode::FAILURE
 }

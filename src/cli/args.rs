@@ -28,7 +28,7 @@ pub enum Command {
     /// Run the examples in rule files
     Test(TestArgs),
     /// Start a throw-away primary with two replicas and serve them
-    Demo(DemoArgs),
+    Demo(super::demo::Arguments),
     /// Print the JSON Schema of the configuration; that of rule files is under $defs
     Schema,
 }
@@ -57,17 +57,6 @@ impl RunArgs {
     pub fn config(self) -> PathBuf {
         self.option.or(self.file).unwrap_or_else(|| PathBuf::from("pgsluice.yaml"))
     }
-}
-
-/// Arguments of `demo`.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct DemoArgs {
-    /// Where pgsluice listens on 127.0.0.1
-    #[arg(long, default_value_t = 6432)]
-    pub port: u16,
-    /// Run a small load as well
-    #[arg(long)]
-    pub load: bool,
 }
 
 /// Arguments of `test`.

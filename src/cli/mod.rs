@@ -2,6 +2,7 @@
 
 pub mod args;
 mod check;
+pub mod demo;
 mod explain;
 mod run;
 mod schema;

@@ -1,0 +1,43 @@
+# One word per job. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench bench-compare drivers fuzz-smoke docs clean
+
+CARGO ?= cargo
+PORT ?= 6432
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what Debian has to give (quick when done before)
+	@scripts/setup.sh
+
+demo: setup ## a private primary and two replicas behind pgsluice on port $(PORT); Ctrl-C removes everything
+	$(CARGO) build
+	target/debug/pgsluice demo --port $(PORT) $(ARGS)
+
+test: setup ## unit tests, and the black-box tests against real servers
+	$(CARGO) test --lib --bins --tests --examples
+
+lint: setup ## formatting, clippy, the floors, dependencies
+	@scripts/lint.sh
+
+bench: setup ## micro-benchmarks
+	$(CARGO) bench --benches
+
+bench-compare: ## whole-system comparison with peers
+	@scripts/setup.sh compare
+	benches/compare/run $(ARGS)
+
+drivers: ## one small program per client driver, through pgsluice
+	@scripts/setup.sh drivers
+	scripts/drivers.sh $(ARGS)
+
+fuzz-smoke: setup ## a short run of every fuzz target
+	scripts/fuzz-smoke.sh $(ARGS)
+
+docs: setup ## the library's documentation
+	$(CARGO) doc --no-deps --lib
+
+clean: ## remove what was built and cached
+	$(CARGO) clean
+	rm -rf .cache

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Everything that can be said about the code without running it.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'lint: %s\n' "$1"; }
+
+say "formatting"
+cargo fmt --check
+say "clippy"
+cargo clippy --all-targets -- -D warnings
+say "floors"
+cargo test -q --test tidy
+if cargo deny --version >/dev/null 2>&1 && [ -e deny.toml ]; then
+    say "dependencies"
+    cargo deny check
+fi
+say "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc -q --no-deps --lib

@@ -1,0 +1,157 @@
+//! Start, reload and end of the process, with clients at work.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use crate::{
+    Case, cases,
+    client::{Client, Login, Trouble},
+    world::{Proxy, Setup, World, eventually},
+};
+
+pub fn cases() -> Vec<Case> {
+    Vec::from(cases!("lifecycle", Pgsluice:
+        a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing, a_session_pool_returns_what_was_used,
+        idle_in_transaction_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
+}
+
+fn own(world: &World, setup: &Setup) -> Proxy {
+    world.start_proxy(setup, world.cluster())
+}
+
+fn signal(proxy: &Proxy, name: &str) {
+    proxy.process().expect("a process").signal(name).expect("signal");
+}
+
+fn rewrite(proxy: &Proxy, from: &str, to: &str) {
+    let text = fs::read_to_string(&proxy.config).expect("the configuration");
+    assert!(text.contains(from), "{from} is not in the configuration");
+    fs::write(&proxy.config, text.replace(from, to)).expect("write the configuration");
+    signal(proxy, "HUP");
+}
+
+/// B130, D23: idle clients hear 57P01, those in a transaction may finish it.
+fn a_drain_lets_transactions_end(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let proxy = own(world, &Setup::default().size(3));
+    let (mut idle, mut busy) = (proxy.login(), proxy.login());
+    busy.query("begin");
+    busy.query("insert into t values (1, 'x')");
+    signal(&proxy, "TERM");
+    let farewell = idle.recv().expect("a farewell");
+    assert_eq!((farewell.tag, farewell.sqlstate().as_deref()), (b'E', Some("57P01")));
+    assert!(idle.closed());
+    assert_eq!(busy.query("insert into t values (2, 'x')").letters(), "C(INSERT 0 1) Z(T)");
+    assert_eq!(busy.query("commit").sqlstate(), None);
+    eventually("the process to end", || proxy.process().expect("a process").ended());
+    assert_eq!(world.superuser("select count(*) from t"), "2");
+}
+
+/// B306: logins and statements during many reloads.
+fn a_reload_drops_nobody(world: &World) {
+    let proxy = own(world, &Setup::default().size(3));
+    let mut steady = proxy.login();
+    steady.query("begin");
+    let mut sizes = ["size: 3", "size: 4"];
+    for _ in 0..10 {
+        rewrite(&proxy, sizes[0], sizes[1]);
+        sizes.reverse();
+        for _ in 0..10 {
+            assert_eq!(proxy.login().value("select 1"), "1");
+        }
+        assert_eq!(steady.query("select 2").value(), "2");
+    }
+    assert_eq!(steady.query("commit").letters(), "C(COMMIT) Z(I)");
+    rewrite(&proxy, "name: bob, password: secret", "name: bob, password: other");
+    eventually("the new password to hold", || {
+        Client::login(proxy.port, &Login::default().user("bob").password("other")).is_ok()
+            || matches!(Client::login(proxy.port, &Login::default().user("bob")), Err(Trouble::Refused(_)))
+    });
+}
+
+fn a_bad_reload_changes_nothing(world: &World) {
+    let proxy = own(world, &Setup::default());
+    let before = proxy.log();
+    rewrite(&proxy, "pool: {", "pool: { no_such_key: 1,");
+    eventually("the fault to be said", || {
+        proxy.log().strip_prefix(before.as_str()).is_some_and(|new| new.contains("no_such_key"))
+    });
+    assert_eq!(proxy.login().value("select 1"), "1");
+}
+
+fn a_session_pool_returns_what_was_used(world: &World) {
+    let proxy = world.proxy(&Setup::default().mode("session").size(1));
+    for i in 0..5 {
+        let mut client = proxy.login();
+        assert_eq!(client.query("create temp table mine(id int)").letters(), "C(CREATE TABLE) Z(I)", "round {i}");
+        client.query("set work_mem = '9MB'");
+        client.vanish();
+    }
+    assert_eq!(proxy.login().value("show work_mem"), "4MB");
+}
+
+/// B188: the rest of the transaction must never run outside of it.
+fn idle_in_transaction_is_cut(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let proxy = own(world, &Setup::default().top("limits: { idle_in_transaction: 300ms }"));
+    let mut client = proxy.login();
+    client.query("begin");
+    client.query("insert into t values (1, 'x')");
+    let message = client.recv_within(Duration::from_secs(5)).expect("a farewell");
+    assert_eq!(message.sqlstate().as_deref(), Some("25P03"));
+    assert!(client.closed());
+    eventually("the row to be gone", || world.superuser("select count(*) from t") == "0");
+}
+
+fn a_port_in_use_is_said(world: &World) {
+    let proxy = own(world, &Setup::default());
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_pgsluice"))
+        .args(["run", "-c"])
+        .arg(&proxy.config)
+        .output()
+        .expect("run");
+    assert!(!second.status.success());
+    let said = String::from_utf8_lossy(&second.stderr).into_owned() + &String::from_utf8_lossy(&second.stdout);
+    assert!(said.contains(&proxy.port.to_string()), "{said}");
+}
+
+fn metrics_and_health_are_served(world: &World) {
+    let proxy = world.proxy(&Setup::default().size(3));
+    proxy.login().query("select 1");
+    let (status, body) = http(proxy.admin, "/metrics");
+    assert_eq!(status, "200");
+    for name in ["pgsluice_statements_total", "pgsluice_node_up", "pgsluice_clients", "pgsluice_servers"] {
+        assert!(body.contains(name), "{name} is not among the metrics");
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(http(proxy.admin, path).0, "200", "{path}");
+    }
+}
+
+/// A request in its simplest form: status and body.
+fn http(port: u16, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the admin interface");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("send");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    (head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned())
+}
+
+fn secrets_are_not_logged(world: &World) {
+    let proxy = own(world, &Setup::default().top("log: { level: debug }"));
+    let mut client = proxy.login();
+    client.query("select 'a literal nobody may see'");
+    client.query("create role r_secret password 'hunter2'");
+    drop(Client::login(proxy.port, &Login::default().password("mistyped-secret")));
+    client.query("select 1");
+    let log = proxy.log();
+    for secret in ["a literal nobody may see", "hunter2", "mistyped-secret", "password: secret"] {
+        assert!(!log.contains(secret), "{secret} stands in the log");
+    }
+}
