@@ -1,5 +1,7 @@
 //! What reading a text costs: the lexer, a shape seen before, and a new one.
 
+#![allow(missing_docs, reason = "criterion's macro makes a public function")]
+
 use std::{hint::black_box, sync::Arc};
 
 use criterion::{Criterion, criterion_group, criterion_main};

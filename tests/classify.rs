@@ -2,6 +2,8 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test --test classify` writes what the code says into the files; read the difference.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 
 use pgsluice::sql::{

@@ -11,7 +11,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::{
     hints::{self, Hints},
-    lexer::{StringRules, TokenKind, Tokens},
+    lexer::{StringRules, Token, TokenKind, Tokens},
 };
 
 /// The key of this process's shapes.
@@ -61,8 +61,6 @@ impl fmt::Display for Shape {
 pub(super) struct Outline {
     pub(super) shape: Shape,
     pub(super) hints: Hints,
-    /// Tokens other than comments and semicolons.
-    pub(super) empty: bool,
     /// The server reads the literals otherwise than the parser would: the text must not be parsed, nor looked up.
     pub(super) misread: bool,
 }
@@ -86,14 +84,17 @@ const EXACT: u8 = 19;
 
 /// Reads `text` once. `scratch` is only there to be used again: its content does not matter.
 pub(super) fn outline(text: &[u8], rules: StringRules, key: &ShapeKey, scratch: &mut Vec<u8>) -> Outline {
-    scratch.clear();
-    scratch.reserve(2 * text.len() + 16);
+    // The token that grows most is `""`: two bytes are written as seven.
+    let room = 4 * text.len() + 2 * CHUNK;
+    if scratch.len() < room {
+        scratch.resize(room, 0);
+    }
+    let mut out = Writer { room: scratch, at: 0 };
     if !rules.standard_conforming_strings {
-        scratch.push(LOOSE_STRINGS);
+        out.tag(LOOSE_STRINGS);
     }
     let mut tokens = Tokens::new(text, rules);
     let mut hints = hints::Finder::default();
-    let mut empty = true;
     let mut uescape = false;
     for token in tokens.by_ref() {
         let bytes = text.get(token.start..token.end).unwrap_or_default();
@@ -102,46 +103,96 @@ pub(super) fn outline(text: &[u8], rules: StringRules, key: &ShapeKey, scratch: 
             continue;
         }
         hints.token();
-        empty &= bytes == b";";
+        // UESCAPE's literal decides which name a U&"…" is: it is no value.
+        let escape_character = std::mem::take(&mut uescape);
         match token.kind {
             TokenKind::Word => {
-                scratch.push(WORD);
-                let from = scratch.len();
-                scratch.extend_from_slice(bytes);
-                let word = scratch.get_mut(from..).unwrap_or_default();
-                word.make_ascii_lowercase();
-                // UESCAPE's literal decides which name a U&"…" is: it is no value.
-                uescape = word == b"uescape";
-                continue;
+                out.tag(WORD);
+                out.word(text, token);
+                uescape = bytes.len() == 7 && bytes.eq_ignore_ascii_case(b"uescape");
             }
-            TokenKind::QuotedName => named(scratch, NAME, bytes),
-            TokenKind::UnicodeName => named(scratch, UNICODE_NAME, bytes),
-            TokenKind::Text if uescape => named(scratch, ESCAPE_CHARACTER, bytes),
-            TokenKind::Text => scratch.push(TEXT),
-            TokenKind::NationalText => scratch.push(NATIONAL_TEXT),
-            TokenKind::Bits => scratch.push(BITS),
-            TokenKind::Number => scratch.push(NUMBER),
-            TokenKind::Parameter => written(scratch, PARAMETER, bytes),
-            TokenKind::Operator => written(scratch, OPERATOR, bytes),
-            TokenKind::Punctuation => written(scratch, PUNCTUATION, bytes),
-            TokenKind::Unterminated => scratch.push(UNTERMINATED),
+            TokenKind::QuotedName => out.counted(NAME, bytes),
+            TokenKind::UnicodeName => out.counted(UNICODE_NAME, bytes),
+            TokenKind::Text if escape_character => out.counted(ESCAPE_CHARACTER, bytes),
+            TokenKind::Text => out.tag(TEXT),
+            TokenKind::NationalText => out.tag(NATIONAL_TEXT),
+            TokenKind::Bits => out.tag(BITS),
+            TokenKind::Number => out.tag(NUMBER),
+            TokenKind::Parameter => out.written(PARAMETER, bytes),
+            TokenKind::Operator => out.written(OPERATOR, bytes),
+            TokenKind::Punctuation => out.written(PUNCTUATION, bytes),
+            TokenKind::Unterminated => out.tag(UNTERMINATED),
             TokenKind::BlockComment | TokenKind::LineComment => {}
         }
-        uescape = false;
     }
-    let misread = tokens.saw_escape_in_plain_string();
-    Outline { shape: key.hash(scratch), hints: hints.found(), empty, misread }
+    let (at, escaped) = (out.at, tokens.saw_escape_in_plain_string());
+    match scratch.get(..at) {
+        Some(written) => Outline { shape: key.hash(written), hints: hints.found(), misread: escaped },
+        // There was not room for all of it after all: not a shape to be believed.
+        None => Outline { shape: key.exact(text, rules), hints: hints.found(), misread: true },
+    }
 }
 
-fn written(scratch: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    scratch.push(tag);
-    scratch.extend_from_slice(bytes);
+/// Words are copied this many bytes at a time: most need one step, without a call.
+const CHUNK: usize = 16;
+
+/// Writes tokens into a buffer; `at` goes on counting where there is no more room.
+struct Writer<'b> {
+    room: &'b mut [u8],
+    at: usize,
 }
 
-fn named(scratch: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
-    scratch.push(tag);
-    scratch.extend_from_slice(&bytes.len().to_le_bytes());
-    scratch.extend_from_slice(bytes);
+impl Writer<'_> {
+    #[inline]
+    fn tag(&mut self, tag: u8) {
+        if let Some(byte) = self.room.get_mut(self.at) {
+            *byte = tag;
+        }
+        self.at += 1;
+    }
+
+    /// A word, folded as PostgreSQL folds it. What a whole chunk writes behind the word is overwritten by the next token.
+    #[inline]
+    fn word(&mut self, text: &[u8], token: Token) {
+        let len = token.end - token.start;
+        let from = text.get(token.start..).and_then(|t| t.first_chunk::<CHUNK>());
+        let to = self.room.get_mut(self.at..).and_then(|r| r.first_chunk_mut::<CHUNK>());
+        match (from, to) {
+            (Some(from), Some(to)) if len <= CHUNK => {
+                let mut chunk = *from;
+                chunk.make_ascii_lowercase();
+                *to = chunk;
+                self.at += len;
+            }
+            _ => {
+                let start = self.at;
+                self.bytes(text.get(token.start..token.end).unwrap_or_default());
+                self.room.get_mut(start..self.at).unwrap_or_default().make_ascii_lowercase();
+            }
+        }
+    }
+
+    #[inline]
+    fn written(&mut self, tag: u8, bytes: &[u8]) {
+        self.tag(tag);
+        match bytes {
+            [byte] => self.tag(*byte),
+            bytes => self.bytes(bytes),
+        }
+    }
+
+    fn counted(&mut self, tag: u8, bytes: &[u8]) {
+        self.tag(tag);
+        self.bytes(&(bytes.len() as u32).to_le_bytes());
+        self.bytes(bytes);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        if let Some(to) = self.room.get_mut(self.at..self.at + bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        self.at += bytes.len();
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +233,15 @@ mod tests {
             ("select U&'a'", "select u&a"),
         ] {
             assert_ne!(shape(a), shape(b), "{a} | {b}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_every_token() {
+        for token in ["\"\",", "''", "U&\"\"", "uescape''", "a.", "$1", "1,", ";", "\"\"''"] {
+            let text = token.repeat(1000);
+            let read = outline(text.as_bytes(), StringRules::default(), &ShapeKey::random(), &mut Vec::new());
+            assert!(!read.misread, "{token}");
         }
     }
 

@@ -2,21 +2,36 @@
 
 use crate::sql::lexer::{StringRules, TokenKind, Tokens};
 
-/// Deeper trees are not parsed. A level costs the parser, its decoder and our walk up to about 1 KiB of stack each;
-/// `parse::tests` runs the deepest texts that are let through on a thread with 2 MiB.
-const MAX_DEPTH: u32 = 500;
+/// Trees up to here are parsed on the caller's stack, of 2 MiB or more. Decoding takes the most of it: one level here can
+/// be three nodes (`(select (select …`), each of 14 KiB, or 40 KiB if the compiler does not optimise (measured).
+const SHALLOW: u32 = if cfg!(debug_assertions) { 10 } else { 25 };
 
-/// Could the tree of `text` be deeper than [`MAX_DEPTH`]?
+/// Trees up to here are parsed on a stack of their own, of [`DEEP_STACK`] bytes; deeper ones not at all.
+const MAX_DEPTH: u32 = 300;
+
+/// Room for [`MAX_DEPTH`] levels, without optimisation too (`parse::tests` tries). Pages not used cost nothing.
+pub(super) const DEEP_STACK: usize = 64 << 20;
+
+/// What a text asks of the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Depth {
+    Shallow,
+    Deep,
+    TooDeep,
+}
+
+/// How deep the tree of `text` could be.
 ///
 /// Between two brackets a tree grows by chains (`a + b + c`, `- - a`, `a::int::int`), so every token may add a level
 /// until one shows that a sibling begins: a comma, AND and OR (which the grammar flattens), or the reserved word of a
 /// clause. Three things outlast some of these and are counted apart: NOT, which takes whole comparisons (`not a between
 /// b and c`), and joins and set operations, which nest to the left over clauses. CASE … END is a pair of brackets.
-pub(super) fn is_too_deep(text: &[u8]) -> bool {
+pub(super) fn of(text: &[u8]) -> Depth {
+    let mut deepest = 0;
     let mut outer: Vec<Level> = Vec::new();
     let mut base = 0;
     let mut level = Level::default();
-    let mut after_dot = false;
+    let (mut after_dot, mut was_is) = (false, false);
     for token in Tokens::new(text, StringRules::default()) {
         let bytes = text.get(token.start..token.end).unwrap_or_default();
         let step = match token.kind {
@@ -27,6 +42,7 @@ pub(super) fn is_too_deep(text: &[u8]) -> bool {
             _ => Step::Link,
         };
         after_dot = bytes == b".";
+        let after_is = std::mem::replace(&mut was_is, bytes.eq_ignore_ascii_case(b"is"));
         match step {
             Step::Open(closer) => {
                 base += 1 + level.depth();
@@ -43,15 +59,18 @@ pub(super) fn is_too_deep(text: &[u8]) -> bool {
             Step::Statement => level = Level { closer: level.closer, ..Level::default() },
             Step::Item => (level.chain, level.negations) = (0, 0),
             Step::Clause => level.chain = 0,
+            // IS NOT takes nothing that follows.
+            Step::Negation if after_is => level.chain += 1,
             Step::Negation => level.negations += 1,
-            Step::Join => (level.chain, level.joins) = (0, level.joins + 1),
+            Step::Join => level = Level { closer: level.closer, joins: level.joins + 1, ..Level::default() },
             Step::Link => level.chain += 1,
         }
-        if base + level.depth() > MAX_DEPTH {
-            return true;
+        deepest = deepest.max(base + level.depth());
+        if deepest > MAX_DEPTH {
+            return Depth::TooDeep;
         }
     }
-    false
+    if deepest > SHALLOW { Depth::Deep } else { Depth::Shallow }
 }
 
 /// What stands between two brackets, up to here.

@@ -9,46 +9,53 @@ mod settings;
 mod statement;
 mod walk;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread::{self, ScopedJoinHandle},
+};
+
+use pg_query::{FingerprintOptions, ParserOptions};
 
 use super::{
     facts::{Facts, Kind},
     functions::Functions,
 };
+use depth::{DEEP_STACK, Depth};
 use walk::Walk;
 
 /// Facts of `text`, read with `standard_conforming_strings` on.
 pub(super) fn facts(text: &[u8], functions: &Functions) -> Facts {
-    let text = match readable(text) {
-        Ok(text) => text,
-        Err(why) => return Facts::unparsable(why),
-    };
-    let read = catch_unwind(AssertUnwindSafe(|| match pg_query::parse(text, pg_query::ParserOptions::DEFAULT) {
+    let read = guarded(text, |text| match pg_query::parse(text, ParserOptions::DEFAULT) {
         Ok(tree) => walked(text, &tree.protobuf, functions),
         Err(error) => Facts::unparsable(error.to_string()),
-    }));
-    read.unwrap_or_else(|_| Facts::unparsable("the parser gave up"))
+    });
+    read.unwrap_or_else(Facts::unparsable)
 }
 
 /// pg_query's stable, public id of a statement's form, as 16 hexadecimal digits; `None` if the text cannot be parsed.
 /// Never a key of anything: it can be computed, and collided with, by anybody.
 pub fn fingerprint(text: &[u8]) -> Option<Box<str>> {
-    let text = readable(text).ok()?;
-    let print = catch_unwind(AssertUnwindSafe(|| {
-        pg_query::fingerprint(text, pg_query::ParserOptions::DEFAULT, pg_query::FingerprintOptions::DEFAULT)
-    }))
-    .ok()?
-    .ok()?;
-    Some(print.hex.into())
+    let print = guarded(text, |text| pg_query::fingerprint(text, ParserOptions::DEFAULT, FingerprintOptions::DEFAULT));
+    Some(print.ok()?.ok()?.hex.into())
 }
 
-/// The text, if the parser may see it at all.
-fn readable(text: &[u8]) -> Result<&str, &'static str> {
+/// Lets `work` have the text, if the parser may see it, on a stack that is large enough. A panic ends here.
+fn guarded<T: Send>(text: &[u8], work: impl FnOnce(&str) -> T + Send) -> Result<T, &'static str> {
     if memchr::memchr(0, text).is_some() {
         return Err("zero byte in the text");
     }
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
-    if depth::is_too_deep(text.as_bytes()) { Err("nested too deep") } else { Ok(text) }
+    let ended = match depth::of(text.as_bytes()) {
+        Depth::TooDeep => return Err("nested too deep"),
+        Depth::Shallow => catch_unwind(AssertUnwindSafe(|| work(text))),
+        // Rare enough to afford a thread; its panic comes out of join.
+        Depth::Deep => thread::scope(|scope| {
+            let thread = thread::Builder::new().stack_size(DEEP_STACK);
+            thread.spawn_scoped(scope, || work(text)).map(ScopedJoinHandle::join)
+        })
+        .map_err(|_| "no thread for a deep statement")?,
+    };
+    ended.map_err(|_| "the parser gave up")
 }
 
 fn walked(text: &str, tree: &pg_query::protobuf::ParseResult, functions: &Functions) -> Facts {

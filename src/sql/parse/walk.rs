@@ -132,6 +132,10 @@ impl<'f> Walk<'f> {
             // Its relations are aliases of the FROM list.
             NodeRef::LockingClause(_) => self.must(PrimaryReason::LocksRows),
             NodeRef::RangeVar(n) => self.reads(n),
+            // A sequence read as a table: replicas are up to 32 values ahead (SEQ_LOG_VALS in commands/sequence.c).
+            NodeRef::ColumnRef(n) if n.fields.last().is_some_and(|f| SEQUENCE_COLUMNS.contains(&word(f))) => {
+                self.must(PrimaryReason::UnknownRelation);
+            }
             NodeRef::FuncCall(n) => {
                 self.calls(n);
                 self.visit_children(node);
@@ -317,6 +321,8 @@ impl<'f> Walk<'f> {
         self.fate == Fate::Stored
     }
 }
+
+const SEQUENCE_COLUMNS: [&str; 3] = ["last_value", "log_cnt", "is_called"];
 
 /// Schema (empty: none) and name of a list of one to three identifiers.
 pub(super) fn qualified(parts: &[Node]) -> (&str, &str) {
