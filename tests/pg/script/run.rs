@@ -96,7 +96,12 @@ fn say(script: &Script, port: u16, mut wrong_routes: Option<&mut Vec<String>>) -
     let mut said = Said { letters: Vec::new(), full: Vec::new() };
     for step in &script.steps {
         let (reply, trouble) = act(&mut clients, step, port);
+        let silent = matches!(trouble, Some(Trouble::Timeout));
         note(&mut said, script, step.client, &reply, trouble);
+        if silent {
+            // Out of step: everything after this would wait in vain, too.
+            return said;
+        }
         if let (Some(want), Some(wrong), Some(client)) =
             (&step.route, wrong_routes.as_mut(), clients.get_mut(&step.client))
         {
