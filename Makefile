@@ -26,7 +26,7 @@ bench: setup ## micro-benchmarks
 
 bench-compare: ## whole-system comparison with peers
 	@scripts/setup.sh compare
-	benches/compare/run $(ARGS)
+	benches/compare/run.py $(ARGS)
 
 drivers: ## one small program per client driver, through pgsluice
 	@scripts/setup.sh drivers
