@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -72,6 +72,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         keys: Keys::default(),
         admission: Admission::default(),
         mock: MockSecret::random(),
+        schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),
         clock,
         suspect: Box::new(move |node| suspect.suspect(node)),

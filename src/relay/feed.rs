@@ -88,6 +88,8 @@ pub struct Feed {
     collected: usize,
     /// Changes of the client's statement names that are settled, in order.
     pub name_changes: u32,
+    /// The error came from the client's own Parse.
+    pub failed_parse: bool,
     /// Nothing goes to the client any more: what comes is the rest of an attempt that was given up.
     pub mute: bool,
     /// The server ignores everything until a Sync that has not been sent yet.
@@ -126,6 +128,7 @@ impl Feed {
         self.attempt = Attempt::Final;
         self.misrouted = false;
         self.error = None;
+        self.failed_parse = false;
         self.hidden_error = None;
         self.mute = false;
         self.commands = 0;
@@ -363,6 +366,8 @@ impl Feed {
         }
         self.delivered = true;
         self.error.get_or_insert(sqlstate);
+        self.failed_parse |=
+            matches!(self.queue.front(), Some(Owed::Reply { what: What::Parse, names: Names::Change, .. }));
         let instead = match what {
             Some(What::Query | What::Sync) | None => None,
             Some(_) => {

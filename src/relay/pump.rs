@@ -8,7 +8,11 @@ use std::{
 use super::{Attempt, Buffers, Client, ClientGone, Feed, Violation};
 use crate::{
     pool::Server,
-    wire::{WireError, frontend::tag, next_head},
+    wire::{
+        WireError,
+        frontend::{self, tag},
+        next_head,
+    },
 };
 
 /// While a reply is awaited, this much of what the client sends next is read ahead: enough to notice that it left.
@@ -46,6 +50,9 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 }
+
+/// What a message is that has no place in COPY data.
+pub const COPY_BROKEN: &str = "message type during COPY from stdin";
 
 /// How long to pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,8 +305,13 @@ impl Exchange<'_> {
             match head.tag {
                 tag::COPY_DATA => self.outgoing.stream = head.total(),
                 tag::COPY_DONE | tag::COPY_FAIL => {
-                    self.outgoing.stream = head.total();
+                    let Some(frame) = self.client.pending().get(..head.total()) else { return Ok(moved) };
+                    self.outgoing.bytes.extend_from_slice(frame);
+                    // In the extended protocol the server keeps its answer until a Sync, and that one comes later.
+                    frontend::flush(&mut self.outgoing.bytes);
+                    self.client.consume(head.total());
                     self.feed.copy_in = false;
+                    moved = true;
                 }
                 // The server ignores both during COPY (protocol documentation, "COPY Operations"), so they need not travel.
                 tag::SYNC | tag::FLUSH => {
@@ -310,10 +322,7 @@ impl Exchange<'_> {
                     moved = true;
                 }
                 other => {
-                    return Err(WireError::BadValue {
-                        what: "message type during COPY from stdin",
-                        value: other.into(),
-                    });
+                    return Err(WireError::BadValue { what: COPY_BROKEN, value: other.into() });
                 }
             }
         }

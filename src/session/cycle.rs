@@ -17,10 +17,10 @@ use crate::{
     base::SqlState,
     observe::{ClientState, Sent, WorkerMetrics},
     pool::Together,
-    relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
+    relay::{Ack, Attempt, COPY_BROKEN, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
     wire::{
-        Head,
+        Head, WireError,
         backend::{self, TxStatus},
         frontend::{self, tag},
     },
@@ -348,6 +348,10 @@ impl Session {
                             "the session's settings could not be restored on a server".into(),
                         ));
                     }
+                    if self.deeds.ddl || self.feed.error == Some(SqlState::FEATURE_NOT_SUPPORTED) {
+                        // "cached plan must not change result type" is 0A000, too: the schema changed behind our back.
+                        self.worker.shared.schema_changed();
+                    }
                     if learn && self.feed.error.is_none() {
                         shapes.learn(self);
                     }
@@ -395,6 +399,15 @@ impl Session {
                     return self.lost(load, wish.repeatable);
                 }
                 Outcome::ClientGone(gone) => return Err(gone.into()),
+                Outcome::ClientBroke(WireError::BadValue { what: COPY_BROKEN, value }) => {
+                    // As a server does: an error, and then it has lost its place in the stream.
+                    let message = format!("unexpected message type 0x{value:02X} during COPY from stdin");
+                    super::local::write_error(self.client.say(), SqlState::PROTOCOL_VIOLATION, &message);
+                    return Err(End::Fatal(
+                        SqlState::PROTOCOL_VIOLATION,
+                        "terminating connection because protocol synchronization was lost".into(),
+                    ));
+                }
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing => return Err(End::Left),
             }
@@ -412,13 +425,13 @@ impl Session {
     /// Of the client's changes to its names, those the server has answered hold.
     fn settle_names(&mut self) {
         let settled = std::mem::take(&mut self.feed.name_changes) as usize;
-        self.names.settle(settled);
+        self.names.settle(settled, self.feed.failed_parse);
     }
 
     /// The request never happened, as far as names are concerned.
     fn undo_names(&mut self) {
         self.feed.name_changes = 0;
-        self.names.settle(0);
+        self.names.settle(0, false);
     }
 
     /// Replies for our own bookkeeping are in.

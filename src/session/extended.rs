@@ -1,13 +1,11 @@
 //! The extended protocol: messages are gathered up to Sync or Flush, judged together, and sent to one server.
 
-use std::rc::Rc;
-
 use super::{
     cycle::{Load, Shapes},
     end::End,
     local::{IN_FAILED, Local, Ran, error_message, write_error},
     state::Session,
-    statements::Statement,
+    statements::Named,
     tx::Tx,
 };
 use crate::{
@@ -41,7 +39,7 @@ struct Item {
     here: usize,
     total: usize,
     /// The statement it is about.
-    statement: Option<Rc<Statement>>,
+    statement: Option<Named>,
 }
 
 impl Item {
@@ -216,7 +214,7 @@ impl Session {
     }
 
     /// What a name will stand for when the messages before it have been carried out.
-    fn statement_in(&self, name: &[u8], before: &[Item]) -> Option<Rc<Statement>> {
+    fn statement_in(&self, name: &[u8], before: &[Item]) -> Option<Named> {
         for item in before.iter().rev() {
             match item.tag {
                 tag::PARSE => {
@@ -237,7 +235,7 @@ impl Session {
         self.names.find(name).cloned()
     }
 
-    fn portal_in(&self, name: &[u8], before: &[Item]) -> Option<Rc<Statement>> {
+    fn portal_in(&self, name: &[u8], before: &[Item]) -> Option<Named> {
         for item in before.iter().rev().filter(|item| item.tag == tag::BIND) {
             if BindPrefix::parse(item.body(self)).is_ok_and(|p| p.is_some_and(|p| p.portal == name)) {
                 return item.statement.clone();
@@ -253,8 +251,7 @@ impl Session {
                 return i;
             }
             let failed = self.tx == Tx::Failed;
-            let local =
-                item.statement.as_ref().and_then(|s| Local::of(&s.classified(&self.worker).known.facts, &s.text));
+            let local = item.statement.as_ref().and_then(|s| s.local.clone());
             let refused = failed
                 && matches!(item.tag, tag::PARSE | tag::BIND | tag::EXECUTE | tag::DESCRIBE)
                 && !matches!(local, Some(Local::Commit { .. } | Local::Rollback { .. }));
@@ -263,7 +260,7 @@ impl Session {
                 self.skipping = true;
                 return i + 1;
             }
-            if !self.answer_item(item, local) {
+            if !self.answer_item(item, local.as_ref()) {
                 return i;
             }
             if self.skipping {
@@ -274,7 +271,7 @@ impl Session {
     }
 
     /// Answers one message without a server; false if it needs one.
-    fn answer_item(&mut self, item: &Item, local: Option<Local>) -> bool {
+    fn answer_item(&mut self, item: &Item, local: Option<&Local>) -> bool {
         let fits = local.is_some_and(|local| self.may_answer(local));
         match item.tag {
             tag::PARSE if fits => {
@@ -287,7 +284,7 @@ impl Session {
                     return true;
                 }
                 self.names.change(&name, item.statement.clone());
-                self.names.settle(1);
+                self.names.settle(1, false);
                 backend::parse_complete(self.client.say());
             }
             tag::BIND if fits => {
@@ -297,7 +294,7 @@ impl Session {
                 }
                 let portal: Box<[u8]> = bind.portal.into();
                 if let Some(statement) = &item.statement {
-                    self.portals.push((portal, Rc::clone(statement)));
+                    self.portals.push((portal, statement.clone()));
                 }
                 backend::bind_complete(self.client.say());
             }
@@ -397,11 +394,11 @@ fn duplicate(name: &[u8]) -> String {
     format!("prepared statement \"{}\" already exists", String::from_utf8_lossy(name))
 }
 
-fn describe_local(local: Option<Local>, what: frontend::What, out: &mut Vec<u8>) {
+fn describe_local(local: Option<&Local>, what: frontend::What, out: &mut Vec<u8>) {
     if what == frontend::What::Statement {
         backend::parameter_description(out, &[]);
     }
-    match local.and_then(Local::columns) {
+    match local.and_then(|local| local.columns()) {
         Some(columns) => backend::row_description_text(out, columns),
         None => backend::no_data(out),
     }
@@ -489,11 +486,7 @@ impl Session {
     /// Writes one message for the held server, and notes what is owed for it.
     fn compose_item(&mut self, item: &Item) -> Composed {
         let raw_range = item.start..item.start + item.here;
-        let local = item
-            .statement
-            .as_ref()
-            .and_then(|s| Local::of(&s.classified(&self.worker).known.facts, &s.text))
-            .filter(|local| local.is_ours());
+        let local = item.statement.as_ref().and_then(|s| s.local.as_ref()).filter(|local| self.is_ours(local)).cloned();
         let params = self.params.clone();
         match item.tag {
             tag::PARSE => {
@@ -513,7 +506,7 @@ impl Session {
                         );
                     }
                 }
-                self.names.change(&name, Some(Rc::clone(statement)));
+                self.names.change(&name, Some(statement.clone()));
                 if local.is_some() {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
@@ -526,7 +519,7 @@ impl Session {
                     }
                     return Composed::Sent;
                 }
-                let statement = Rc::clone(statement);
+                let statement = statement.clone();
                 if self.server().is_some_and(|server| server.prepared.touch(id)) {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
@@ -550,7 +543,7 @@ impl Session {
                     return Composed::Sent;
                 };
                 self.portals.retain(|(n, _)| *n != portal);
-                self.portals.push((portal, Rc::clone(&statement)));
+                self.portals.push((portal, statement.clone()));
                 if local.is_some() {
                     return self.say_in_turn(Names::Untouched, backend::bind_complete);
                 }
@@ -578,7 +571,7 @@ impl Session {
                 let (what, name): (_, Box<[u8]>) = (describe.what, describe.name.into());
                 if local.is_some() {
                     let mut out = Vec::new();
-                    describe_local(local, what, &mut out);
+                    describe_local(local.as_ref(), what, &mut out);
                     self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
                     return Composed::Sent;
                 }
@@ -613,12 +606,15 @@ impl Session {
                 }
             }
             tag::EXECUTE => {
-                if let (Some(local), Some(statement)) = (local, &item.statement) {
+                if let (Some(local), Some(statement)) = (&local, &item.statement) {
                     let text = statement.text.clone();
                     return match self.run_local(local, &text, false) {
                         Ran::Done => Composed::Sent,
                         Ran::Error => Composed::Poisoned,
                     };
+                }
+                if item.statement.as_ref().is_some_and(|s| s.forgets_names) {
+                    self.forget_names();
                 }
                 self.send_raw(item);
                 self.owe(What::Execute, Ack::Nothing, Names::Untouched);
@@ -672,7 +668,7 @@ impl Session {
     }
 
     /// Sends the Parse of a named statement under its server-side name. Shown to the client only if it is the client's own.
-    fn prepare(&mut self, statement: &Statement, names: Names) {
+    fn prepare(&mut self, statement: &Named, names: Names) {
         let id = statement.id(&self.params);
         let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
         let name = server.prepared.name_of(id);
@@ -690,7 +686,7 @@ impl Session {
     }
 
     /// The held server gets the statement if it lacks it.
-    fn ensure(&mut self, statement: &Rc<Statement>, name: &[u8]) {
+    fn ensure(&mut self, statement: &Named, name: &[u8]) {
         let id = statement.id(&self.params);
         let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
         if !name.is_empty() {

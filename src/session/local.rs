@@ -12,18 +12,27 @@ use crate::{
     relay::{Names, Owed},
     sql::{
         Facts,
-        facts::{TxOptions, TxVerb, Verb},
+        facts::{Effect, TxOptions, TxVerb, Verb},
     },
     wire::backend::{self, ErrorText, Severity, TxStatus},
 };
 
 /// A statement that needs no server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    Begin { options: TxOptions, start: bool },
+    Begin {
+        options: TxOptions,
+        start: bool,
+    },
     SetTransaction(TxOptions),
-    Commit { chain: bool },
-    Rollback { chain: bool },
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
+    /// DEALLOCATE of one name: if the client prepared it by the protocol, only pgsluice knows it by that name.
+    Deallocate(Box<str>),
     ShowRoute,
     ShowVersion,
 }
@@ -39,6 +48,10 @@ impl Local {
             (Verb::SetTransaction, [TxVerb::SetTransaction(options)]) => Some(Self::SetTransaction(*options)),
             (Verb::Commit, [TxVerb::Commit { chain }]) => Some(Self::Commit { chain: *chain }),
             (Verb::Rollback, [TxVerb::Rollback { chain }]) => Some(Self::Rollback { chain: *chain }),
+            (Verb::Deallocate, _) => match &*facts.effects {
+                [Effect::Deallocate(name)] => Some(Self::Deallocate(name.clone())),
+                _ => None,
+            },
             (Verb::Show, _) => Self::show(text),
             _ => None,
         }
@@ -56,17 +69,16 @@ impl Local {
         }
     }
 
-    /// Is it about pgsluice itself, so that no server may ever see it?
-    pub(super) fn is_ours(self) -> bool {
-        matches!(self, Self::ShowRoute | Self::ShowVersion)
-    }
-
     /// Column names, if it gives rows.
-    pub(super) fn columns(self) -> Option<&'static [&'static str]> {
+    pub(super) fn columns(&self) -> Option<&'static [&'static str]> {
         match self {
             Self::ShowRoute => Some(&ROUTE_COLUMNS),
             Self::ShowVersion => Some(&["version"]),
-            Self::Begin { .. } | Self::SetTransaction(_) | Self::Commit { .. } | Self::Rollback { .. } => None,
+            Self::Begin { .. }
+            | Self::SetTransaction(_)
+            | Self::Commit { .. }
+            | Self::Rollback { .. }
+            | Self::Deallocate(_) => None,
         }
     }
 }
@@ -80,9 +92,19 @@ pub(super) enum Ran {
 }
 
 impl Session {
+    /// Is it about pgsluice itself, so that no server may ever see it?
+    pub(super) fn is_ours(&self, local: &Local) -> bool {
+        match local {
+            Local::ShowRoute | Local::ShowVersion => true,
+            // In a failed transaction the server says what it always says then.
+            Local::Deallocate(name) => self.status() != TxStatus::Failed && self.names.find(name.as_bytes()).is_some(),
+            Local::Begin { .. } | Local::SetTransaction(_) | Local::Commit { .. } | Local::Rollback { .. } => false,
+        }
+    }
+
     /// May `local` be answered without a server as things stand?
-    pub(super) fn may_answer(&self, local: Local) -> bool {
-        if local.is_ours() {
+    pub(super) fn may_answer(&self, local: &Local) -> bool {
+        if self.is_ours(local) {
             return true;
         }
         if self.held.is_some() || self.group_open {
@@ -94,19 +116,19 @@ impl Session {
             }
             Local::SetTransaction(_) => matches!(self.tx, Tx::Begun(_)),
             Local::Commit { .. } | Local::Rollback { .. } => self.tx != Tx::Idle,
-            Local::ShowRoute | Local::ShowVersion => true,
+            Local::ShowRoute | Local::ShowVersion | Local::Deallocate(_) => false,
         }
     }
 
     /// Runs a statement of ours and writes everything up to its CommandComplete.
-    pub(super) fn run_local(&mut self, local: Local, text: &[u8], describe: bool) -> Ran {
+    pub(super) fn run_local(&mut self, local: &Local, text: &[u8], describe: bool) -> Ran {
         let mut out = Vec::new();
         let ran = self.answer_local(local, text, describe, &mut out);
         self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
         ran
     }
 
-    fn answer_local(&mut self, local: Local, text: &[u8], describe: bool, out: &mut Vec<u8>) -> Ran {
+    fn answer_local(&mut self, local: &Local, text: &[u8], describe: bool, out: &mut Vec<u8>) -> Ran {
         if self.status() == TxStatus::Failed && !matches!(local, Local::Commit { .. } | Local::Rollback { .. }) {
             write_error(out, SqlState::IN_FAILED_TRANSACTION, IN_FAILED);
             return Ran::Error;
@@ -114,7 +136,7 @@ impl Session {
         if describe && let Some(columns) = local.columns() {
             backend::row_description_text(out, columns);
         }
-        match local {
+        match *local {
             Local::Begin { options, start } => {
                 if let Tx::Begun(deferred) = &mut self.tx {
                     let warning = ErrorText::new(
@@ -146,6 +168,10 @@ impl Session {
                     _ => self.tx = Tx::Idle,
                 }
                 backend::command_complete(out, if committed { "COMMIT" } else { "ROLLBACK" });
+            }
+            Local::Deallocate(ref name) => {
+                self.names.remove(name.as_bytes());
+                backend::command_complete(out, "DEALLOCATE");
             }
             Local::ShowRoute => {
                 self.last.write_row(&self.tenant, out);

@@ -40,6 +40,9 @@ impl Deeds {
         {
             self.ending = true;
         }
+        self.controlled |= !facts.tx.is_empty();
+        self.rolled_back |= facts.tx.iter().any(|verb| matches!(verb, TxVerb::Rollback { .. } | TxVerb::RollbackTo));
+        self.ddl |= facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
         for effect in &facts.effects {
             match effect {
                 Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false } | Effect::DiscardOther => {}
@@ -61,7 +64,6 @@ impl Deeds {
                 Effect::DiscardAll => {
                     self.note_reset_all();
                     self.living = true;
-                    self.deallocated = true;
                 }
                 Effect::Listen
                 | Effect::Unlisten
@@ -76,10 +78,7 @@ impl Deeds {
                 | Effect::Declare { hold: true }
                 | Effect::CloseCursor
                 | Effect::CloseAllCursors => self.living = true,
-                Effect::DeallocateAll => {
-                    self.living = true;
-                    self.deallocated = true;
-                }
+                Effect::DeallocateAll => self.living = true,
                 Effect::Load => self.load = true,
                 Effect::Execute(_) | Effect::ExportSnapshot | Effect::SessionValue => {}
                 Effect::OpaqueCode => self.opaque = true,
@@ -96,13 +95,7 @@ impl Deeds {
 
     /// Could the server's session differ from what the pool believes?
     pub(super) fn left_something(&self) -> bool {
-        !self.touched.is_empty()
-            || self.reset_all
-            || self.living
-            || self.opaque
-            || self.unknown_parameter
-            || self.load
-            || self.deallocated
+        !self.touched.is_empty() || self.reset_all || self.living || self.opaque || self.unknown_parameter || self.load
     }
 }
 
@@ -117,13 +110,21 @@ impl Session {
             return;
         }
         self.portals.clear();
-        if self.deeds.wrote {
-            self.deeds.wrote = false;
+        let failed = self.feed.error.is_some();
+        self.deeds.rolled_back |= failed;
+        // A statement that failed on its own has changed nothing; in a transaction of several that is not known.
+        if self.deeds.wrote && !(failed && !self.deeds.controlled) {
             self.floor = Floor::Dirty { since: self.now() };
         }
+        if self.deeds.ddl {
+            // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
+            self.worker.shared.schema_changed();
+        }
+        (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl) = (false, false, false);
         if self.deeds.left_something() {
             Box::pin(self.read_back()).await;
         }
+        self.deeds.rolled_back = false;
         if self.held.is_none() || self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session {
             return;
         }
@@ -159,6 +160,19 @@ impl Session {
         }
     }
 
+    /// All prepared statements of the held server are deallocated, or will be by what is about to be sent: the client's names are
+    /// gone, and the server's get new names from now on.
+    pub(super) fn forget_names(&mut self) {
+        if self.status() == TxStatus::Failed {
+            return;
+        }
+        self.names.clear();
+        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+            server.prepared.clear();
+            server.unnamed = None;
+        }
+    }
+
     /// Asks the server what the transaction left behind.
     async fn read_back(&mut self) {
         let before = self.pins;
@@ -168,13 +182,6 @@ impl Session {
         }
         if deeds.unknown_parameter {
             self.pins.set = true;
-        }
-        if deeds.deallocated {
-            self.names.clear();
-            if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
-                server.prepared.clear();
-                server.unnamed = None;
-            }
         }
         let mut names = deeds.touched;
         if deeds.reset_all {
@@ -195,7 +202,7 @@ impl Session {
                 self.held = None;
                 return;
             };
-            self.learn(&row, &names, look, before);
+            self.learn(&row, &names, look, before, deeds.rolled_back);
         }
         if deeds.opaque && !self.pins.any() {
             if !self.hidden(RESET).await {
@@ -210,7 +217,7 @@ impl Session {
     }
 
     /// Takes over what the server says its parameters are, and what lives in its session.
-    fn learn(&mut self, row: &[u8], names: &BTreeMap<Box<str>, Last>, look: bool, before: Pins) {
+    fn learn(&mut self, row: &[u8], names: &BTreeMap<Box<str>, Last>, look: bool, before: Pins, rolled_back: bool) {
         let Ok(row) = DataRow::parse(row) else {
             self.held = None;
             return;
@@ -224,7 +231,7 @@ impl Session {
                 "role" => value.as_deref() == Some("none"),
                 "session_authorization" => value.as_deref() == login.as_deref(),
                 // A reset that was not rolled back: the value is the server's default, whatever it is.
-                _ => *last == Last::Reset && value.as_deref() != self.params.value(name),
+                _ => *last == Last::Reset && (!rolled_back || value.as_deref() != self.params.value(name)),
             };
             let value = value.filter(|_| !is_default);
             // A client's default is what it asked for at login, which this server never heard of.

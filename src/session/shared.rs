@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -129,6 +129,8 @@ pub struct Shared {
     pub admission: Admission,
     /// Makes unknown users indistinguishable from known ones.
     pub mock: MockSecret,
+    /// See [`Shared::schema`].
+    pub schema: AtomicU64,
     /// No new clients; idle ones leave.
     pub draining: AtomicBool,
     /// Counters.
@@ -157,6 +159,16 @@ impl Shared {
     pub fn connect(self: &Arc<Self>) -> (Connected, bool) {
         let before = self.admission.total.fetch_add(1, Ordering::Relaxed);
         (Connected(Arc::clone(self)), before < self.snapshot.load().config.limits.clients)
+    }
+
+    /// The schema may have changed: statements prepared from now on are not those prepared before.
+    pub fn schema_changed(&self) {
+        self.schema.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the schema may have changed.
+    pub fn schema(&self) -> u64 {
+        self.schema.load(Ordering::Relaxed)
     }
 
     /// Is the process leaving?

@@ -5,18 +5,16 @@ use super::{
     end::End,
     local::{Local, write_error},
     state::Session,
+    statements::forgets_names,
     tx::Tx,
 };
 use crate::{
     base::SqlState,
     config::PoolMode,
     observe::{self, Sent},
-    relay::{Names, Owed, Until, What},
+    relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{
-        Classified, ClassifyPath, Facts,
-        facts::{Effect, TxVerb, Verb},
-    },
+    sql::{Classified, ClassifyPath, Facts, facts::TxVerb},
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -105,6 +103,9 @@ impl Session {
         let wish = self.wish(&classified);
         let mut load = Whole { total, here, consumed: false };
         self.exchange(&mut load, wish, Shapes(&[classified.known.shape])).await?;
+        if forgets_names(facts) && self.feed.error.is_none() {
+            self.forget_names();
+        }
         self.settle().await;
         Ok(())
     }
@@ -137,25 +138,9 @@ impl Session {
     /// Answers what needs no server; false if it does.
     fn answered_here(&mut self, facts: &Facts, total: usize) -> bool {
         let text = &self.client.pending()[HEAD_BYTES..total - 1];
-        let local = Local::of(facts, text).filter(|local| self.may_answer(*local));
-        let deallocates = match (&*facts.effects, facts.verb) {
-            ([Effect::Deallocate(name)], Verb::Deallocate) if facts.statements == 1 => {
-                (self.names.find(name.as_bytes()).is_some() && self.status() != TxStatus::Failed).then_some(name)
-            }
-            _ => None,
-        };
-        if let Some(local) = local {
-            let text = text.to_vec();
-            self.run_local(local, &text, true);
-        } else if let Some(name) = deallocates {
-            // The client prepared it by the protocol, so only pgsluice knows it by this name.
-            self.names.remove(name.as_bytes());
-            let mut out = Vec::new();
-            backend::command_complete(&mut out, "DEALLOCATE");
-            self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
-        } else {
-            return false;
-        }
+        let Some(local) = Local::of(facts, text).filter(|local| self.may_answer(local)) else { return false };
+        let text = text.to_vec();
+        self.run_local(&local, &text, true);
         self.worker.metrics.statement(self.tenant.slot, Sent::Answered, RouteReason::TransactionControl.index());
         self.client.consume(total);
         self.feed.say_locals(self.client.say());

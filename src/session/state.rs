@@ -6,7 +6,7 @@ use super::{
     cancel::Handle,
     route_shown::LastRoute,
     shared::{Admitted, Connected},
-    statements::{Names, Statement},
+    statements::{Named, Names},
     tx::Tx,
     worker::{Tenant, Worker},
 };
@@ -88,10 +88,14 @@ pub(super) struct Deeds {
     pub load: bool,
     /// Something was written, or may have been.
     pub wrote: bool,
-    /// Statement names may have been deallocated behind our back.
-    pub deallocated: bool,
     /// The request under way may commit.
     pub ending: bool,
+    /// Something may have been rolled back, explicitly or by an error.
+    pub rolled_back: bool,
+    /// Transactions were begun or ended by statements.
+    pub controlled: bool,
+    /// The schema may have changed.
+    pub ddl: bool,
 }
 
 /// One client.
@@ -109,7 +113,7 @@ pub(super) struct Session {
     pub tx: Tx,
     pub names: Names,
     /// Portals bound in this transaction, and what they run.
-    pub portals: Vec<(Box<[u8]>, Rc<Statement>)>,
+    pub portals: Vec<(Box<[u8]>, Named)>,
     /// What the client has set, and what it asked for at login.
     pub params: Params,
     pub startup: Params,
@@ -143,7 +147,7 @@ impl Session {
     }
 
     /// What a portal of this transaction runs.
-    pub(super) fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+    pub(super) fn portal(&self, name: &[u8]) -> Option<&Named> {
         self.portals.iter().rev().find(|(n, _)| **n == *name).map(|(_, s)| s)
     }
 

@@ -9,10 +9,10 @@ use std::{
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::worker::Worker;
+use super::{local::Local, worker::Worker};
 use crate::{
     pool::{Params, StatementId},
-    sql::{Classified, StringRules},
+    sql::{Classified, Facts, StringRules, facts::Effect},
     wire::Oids,
 };
 
@@ -23,6 +23,10 @@ pub(super) struct Statement {
     pub text: Box<[u8]>,
     /// Parameter types as the client gave them, four bytes each.
     pub oids: Box<[u32]>,
+    /// What pgsluice may answer itself.
+    pub local: Option<Local>,
+    /// DEALLOCATE ALL or DISCARD ALL.
+    pub forgets_names: bool,
     base: u128,
     rules: StringRules,
     classified: RefCell<Classified>,
@@ -30,12 +34,31 @@ pub(super) struct Statement {
     learnt: Cell<u64>,
 }
 
-impl Statement {
+/// A statement as one client prepared it.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    statement: Rc<Statement>,
+    /// [`Shared::schema`](super::Shared::schema) when it was prepared: a plan made for an older schema stays the older one's, as on
+    /// a server, and one made now is new.
+    schema: u64,
+}
+
+impl std::ops::Deref for Named {
+    type Target = Statement;
+
+    fn deref(&self) -> &Statement {
+        &self.statement
+    }
+}
+
+impl Named {
     /// Its identity for a session with these settings.
     pub(super) fn id(&self, params: &Params) -> StatementId {
-        StatementId(self.base ^ (u128::from(params.meaning()) << 32))
+        StatementId(self.base ^ (u128::from(params.meaning()) << 32) ^ u128::from(self.schema).rotate_right(17))
     }
+}
 
+impl Statement {
     /// What it says; asked anew if a shape was found to write since.
     pub(super) fn classified(&self, worker: &Worker) -> Classified {
         let learnt = worker.misroutes.generation();
@@ -73,7 +96,11 @@ impl Intern {
 
 impl Worker {
     /// The statement of this text; classified once for all sessions that have it.
-    pub(super) fn statement(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Rc<Statement> {
+    pub(super) fn statement(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Named {
+        Named { statement: self.interned(text, oids, rules), schema: self.shared.schema() }
+    }
+
+    fn interned(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Rc<Statement> {
         let mut intern = self.intern.borrow_mut();
         let mut hasher = SipHasher13::new_with_keys(intern.key.0, intern.key.1);
         hasher.write(text);
@@ -86,12 +113,16 @@ impl Worker {
         {
             return statement;
         }
+        let classified = self.classify(text, rules);
+        let facts = &classified.known.facts;
         let statement = Rc::new(Statement {
+            local: Local::of(facts, text),
+            forgets_names: forgets_names(facts),
             text: text.into(),
             oids: oids.iter().collect(),
             base,
             rules,
-            classified: RefCell::new(self.classify(text, rules)),
+            classified: RefCell::new(classified),
             learnt: Cell::new(self.misroutes.generation()),
         });
         intern.known.insert(base, Rc::downgrade(&statement));
@@ -99,19 +130,24 @@ impl Worker {
     }
 }
 
+/// Does it deallocate all prepared statements?
+pub(super) fn forgets_names(facts: &Facts) -> bool {
+    facts.effects.iter().any(|effect| matches!(effect, Effect::DeallocateAll | Effect::DiscardAll))
+}
+
 /// A client's names. Changes are made when a request is read and settled when the server has answered it, so that an error in a
 /// pipeline undoes exactly those the server never saw.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    named: HashMap<Box<[u8]>, Rc<Statement>>,
-    unnamed: Option<Rc<Statement>>,
-    open: Vec<(Box<[u8]>, Option<Rc<Statement>>)>,
+    named: HashMap<Box<[u8]>, Named>,
+    unnamed: Option<Named>,
+    open: Vec<(Box<[u8]>, Option<Named>)>,
     bytes: usize,
 }
 
 impl Names {
     /// What a name stands for; the empty name is the unnamed statement.
-    pub(super) fn find(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+    pub(super) fn find(&self, name: &[u8]) -> Option<&Named> {
         if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
     }
 
@@ -121,7 +157,7 @@ impl Names {
     }
 
     /// A name gets a statement, or loses it. To be settled.
-    pub(super) fn change(&mut self, name: &[u8], statement: Option<Rc<Statement>>) {
+    pub(super) fn change(&mut self, name: &[u8], statement: Option<Named>) {
         let before = self.put(name, statement);
         self.open.push((name.into(), before));
     }
@@ -141,15 +177,23 @@ impl Names {
         self.put(name, None);
     }
 
-    /// Of the changes made since the last time, the first `settled` have come true.
-    pub(super) fn settle(&mut self, settled: usize) {
-        for (name, before) in self.open.split_off(settled.min(self.open.len())).into_iter().rev() {
+    /// Of the changes made since the last time, the first `settled` have come true. If the next one was a Parse that the server
+    /// saw and refused, the unnamed statement is gone all the same: a server destroys the old one first.
+    pub(super) fn settle(&mut self, settled: usize, failed_parse: bool) {
+        let mut undone = self.open.split_off(settled.min(self.open.len()));
+        if let Some((name, before)) = undone.first_mut()
+            && failed_parse
+            && name.is_empty()
+        {
+            *before = None;
+        }
+        for (name, before) in undone.into_iter().rev() {
             self.put(&name, before);
         }
         self.open.clear();
     }
 
-    fn put(&mut self, name: &[u8], statement: Option<Rc<Statement>>) -> Option<Rc<Statement>> {
+    fn put(&mut self, name: &[u8], statement: Option<Named>) -> Option<Named> {
         if name.is_empty() {
             return std::mem::replace(&mut self.unnamed, statement);
         }
