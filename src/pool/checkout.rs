@@ -355,6 +355,7 @@ impl Pool {
     }
 
     /// Closes idle connections.
+    #[expect(clippy::vec_box, reason = "a server moves between shelves and leases in its box")]
     fn forget(&self, servers: Vec<Box<Server>>) {
         self.total.fetch_sub(servers.len(), Ordering::SeqCst);
     }

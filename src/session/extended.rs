@@ -217,17 +217,14 @@ impl Session {
     fn statement_in(&self, name: &[u8], before: &[Item]) -> Option<Named> {
         for item in before.iter().rev() {
             match item.tag {
-                tag::PARSE => {
-                    if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) {
-                        return item.statement.clone();
-                    }
+                tag::PARSE if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) => {
+                    return item.statement.clone();
                 }
-                tag::CLOSE => {
+                tag::CLOSE
                     if Close::parse(item.body(self))
-                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name)
-                    {
-                        return None;
-                    }
+                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name) =>
+                {
+                    return None;
                 }
                 _ => {}
             }

@@ -113,7 +113,7 @@ impl Session {
         let failed = self.feed.error.is_some();
         self.deeds.rolled_back |= failed;
         // A statement that failed on its own has changed nothing; in a transaction of several that is not known.
-        if self.deeds.wrote && !(failed && !self.deeds.controlled) {
+        if self.deeds.wrote && (self.deeds.controlled || !failed) {
             self.floor = Floor::Dirty { since: self.now() };
         }
         if self.deeds.ddl {
