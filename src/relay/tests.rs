@@ -3,5 +3,6 @@
 mod cuts;
 mod feed;
 mod long;
+mod pump;
 
 mod words;

@@ -33,7 +33,7 @@ fn encode_word(word: &str) -> Vec<u8> {
             let severity = [("E", "ERROR"), ("F", "FATAL"), ("P", "PANIC")].iter().find(|(t, _)| *t == tag).unwrap().1;
             message(b'E', format!("SFEHLER\0V{severity}\0C{body}\0Mno\0\0").as_bytes())
         }
-        "S" => {
+        "S" if body.contains('=') => {
             let (name, value) = body.split_once('=').unwrap();
             message(b'S', format!("{name}\0{value}\0").as_bytes())
         }
