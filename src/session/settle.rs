@@ -114,7 +114,7 @@ impl Session {
         self.deeds.rolled_back |= failed;
         // A statement that failed on its own has changed nothing; in a transaction of several that is not known.
         if self.deeds.wrote && !(failed && !self.deeds.controlled) {
-            self.floor = Floor::Dirty { since: self.now() };
+            self.floor = Floor::Dirty { since: self.marked() };
         }
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
@@ -148,15 +148,15 @@ impl Session {
         if let Some(held) = self.held.take() {
             self.account(&held, NodeOutcome::Answered);
             self.feed.status = None;
-            held.lease.give_back(std::time::Instant::now());
+            held.lease.give_back(self.mark);
         }
     }
 
     /// Tells the balance how the node did.
     pub(super) fn account(&self, held: &super::state::Held, outcome: NodeOutcome) {
-        let now = self.now();
-        if let Some(node) = self.tenant.view.load().nodes.get(held.node) {
-            node.load.finished(self.worker.index, now, now.saturating_sub(held.since), outcome);
+        if let Some(load) = self.tenant.loads.get(held.node) {
+            let took = self.mark.saturating_duration_since(held.since);
+            load.finished(self.worker.index, self.marked(), took, outcome);
         }
     }
 
