@@ -80,11 +80,6 @@ impl Client {
 
     /// Reads what has arrived behind what is pending; `Ok(0)` is the end of the stream.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        match self.stream.poll_readable(cx) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-            Poll::Ready(Ok(())) => {}
-        }
         if self.inbox.is_empty() {
             self.inbox = self.buffers.lend_inbox();
         }
@@ -96,8 +91,11 @@ impl Client {
             self.inbox.resize(self.inbox.len() * 2, 0);
         }
         let polled = self.stream.poll_read(cx, &mut self.inbox[self.end..]);
-        if let Poll::Ready(Ok(n)) = &polled {
-            self.end += n;
+        match &polled {
+            Poll::Ready(Ok(n)) => self.end += n,
+            // Whoever waits owns no buffer.
+            Poll::Pending if self.end == 0 => self.rest(),
+            Poll::Pending | Poll::Ready(Err(_)) => {}
         }
         if let Poll::Ready(Ok(0)) = polled {
             self.eof = true;

@@ -132,6 +132,8 @@ pub(super) struct Session {
     pub deeds: Deeds,
     pub floor: Floor,
     pub last: LastRoute,
+    /// The replica it read from last.
+    pub usual: Option<usize>,
     /// After an error of our own without a server: everything up to Sync is ignored.
     pub skipping: bool,
     /// Extended messages have been sent since the last Sync.
