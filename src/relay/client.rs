@@ -16,6 +16,9 @@ use crate::{
 /// A read asks for at least this much room.
 const ROOM: usize = 4 * 1024;
 
+/// Bytes a client may leave untaken before we stop reading what it sends.
+const UNTAKEN: usize = 256 * 1024;
+
 /// The client left, or its socket failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientGone {
@@ -114,9 +117,9 @@ impl Client {
         }
     }
 
-    /// Is there something it has not taken?
-    pub fn owes_nothing(&self) -> bool {
-        self.out.is_empty()
+    /// It has left so much untaken that nothing more is done for it.
+    pub fn is_full(&self) -> bool {
+        self.out.len() - self.sent > UNTAKEN
     }
 
     /// Writes until the client has taken everything.

@@ -176,6 +176,10 @@ impl Session {
             if before == 0 {
                 client.rest();
             }
+            if client.is_full() {
+                // It sends and sends and reads nothing: no more of it until it does.
+                return Poll::Pending;
+            }
             match client.poll_fill(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Left)),

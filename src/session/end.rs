@@ -41,9 +41,11 @@ impl Session {
             let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
             error_response(self.client.say(), &text);
         }
-        // A client that does not read its last words does not keep a server connection for it.
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
-        self.client.stream.shut_write();
+        if !matches!(end, End::Left) {
+            // A client that does not read its last words does not keep a server connection for it.
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
+            self.client.stream.shut_write();
+        }
         if self.held.is_some() {
             self.clean_up().await;
         }
