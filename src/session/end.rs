@@ -100,6 +100,9 @@ impl Session {
             matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();
         if !done {
             tracing::warn!(?outcome, error = ?self.feed.hidden_error, "a statement of pgsluice's own failed");
+            // Whatever is still owed for it must not be taken for the next server's.
+            self.feed.abandon();
+            self.outgoing = crate::relay::Outgoing::default();
         }
         done
     }
