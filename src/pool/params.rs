@@ -89,13 +89,17 @@ impl Params {
             return Self(None);
         }
         let (mut all, mut meaning) = (DefaultHasher::new(), DefaultHasher::new());
+        let mut plain = true;
         for (name, value) in &values {
             (name, value).hash(&mut all);
             if !MEANINGLESS.contains(&&**name) {
                 (name, value).hash(&mut meaning);
+                plain = false;
             }
         }
-        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning: meaning.finish() })))
+        // The same as without any settings at all.
+        let meaning = if plain { 0 } else { meaning.finish() };
+        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning })))
     }
 
     fn map(&self) -> BTreeMap<Box<str>, Box<str>> {

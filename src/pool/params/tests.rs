@@ -233,6 +233,7 @@ fn what_cannot_change_a_statement_does_not_change_its_meaning() {
     ] {
         assert_eq!(base.with([(name, Some("b"))]).meaning() == base.meaning(), same, "{name}");
     }
+    assert_eq!(params(&[("application_name", "a")]).meaning(), Params::default().meaning());
     // A server without settings and one with settings that mean nothing run the same statement.
     assert_eq!(params(&[("application_name", "a")]).meaning(), params(&[("application_name", "b")]).meaning());
 }
