@@ -215,3 +215,6 @@ impl Names {
         self.named.len()
     }
 }
+
+#[cfg(test)]
+mod tests;
