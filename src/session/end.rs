@@ -64,7 +64,7 @@ impl Session {
             self.held = None;
             return;
         }
-        let plain = !self.pins.any() && !self.deeds.left_something();
+        let plain = !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
         if !plain {
             // Alone in its message: inside an implicit transaction block it always fails.
             if !self.hidden(b"DISCARD ALL").await {

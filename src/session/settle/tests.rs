@@ -29,6 +29,7 @@ fn said(deeds: &Deeds) -> String {
         ("reset_all", deeds.reset_all),
         ("living", deeds.living),
         ("opaque", deeds.opaque),
+        ("residue", deeds.residue),
         ("unknown_parameter", deeds.unknown_parameter),
         ("load", deeds.load),
         ("wrote", deeds.wrote),
@@ -44,7 +45,7 @@ fn said(deeds: &Deeds) -> String {
 fn check(texts: &str, expected: &str) {
     let deeds = deeds(texts);
     assert_eq!(said(&deeds), expected, "{texts}");
-    let only_data = ["wrote", "ending", "rolled_back", "controlled", "ddl"];
+    let only_data = ["residue", "wrote", "ending", "rolled_back", "controlled", "ddl"];
     let left = expected.split_whitespace().any(|word| !only_data.contains(&word));
     assert_eq!(deeds.left_something(), left, "{texts}");
 }
@@ -111,6 +112,7 @@ fn what_lives_on() {
     check("select pg_advisory_lock(1)", "living wrote");
     check("load 'x'", "load");
     check("discard plans", "");
+    check("execute p", "residue wrote");
 }
 
 #[test]
