@@ -310,7 +310,6 @@ impl Session {
                 (true, _) => Sent::Primary,
             };
             self.feed.reset();
-            let mark = self.client.out.len();
             if self.prologue() == Together::No && !self.finish_prologue().await {
                 self.drop_server(NodeOutcome::Answered);
                 let refusal = Refusal {
@@ -322,6 +321,7 @@ impl Session {
                 };
                 return self.refuse(load, &refusal);
             }
+            let mark = self.client.out.len();
             let repeatable = newly && wish.repeatable && load.is_whole();
             load.compose(self);
             if !repeatable {

@@ -66,7 +66,7 @@ impl Session {
             self.held = None;
             return;
         }
-        let plain = !self.pins.any() && !self.deeds.left_something();
+        let plain = !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
         if !plain {
             // Alone in its message: inside an implicit transaction block it always fails.
             if !self.hidden(b"DISCARD ALL").await {
@@ -102,6 +102,9 @@ impl Session {
             matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();
         if !done {
             tracing::warn!(?outcome, error = ?self.feed.hidden_error, "a statement of pgsluice's own failed");
+            // Whatever is still owed for it must not be taken for the next server's.
+            self.feed.abandon();
+            self.outgoing = crate::relay::Outgoing::default();
         }
         done
     }

@@ -86,6 +86,8 @@ pub(super) struct Deeds {
     pub living: bool,
     /// Code we cannot see into ran.
     pub opaque: bool,
+    /// The same, or EXECUTE of something prepared by SQL, while the session is pinned: reset before anybody else gets the server.
+    pub residue: bool,
     /// Parameters with names we do not know were set.
     pub unknown_parameter: bool,
     /// A library was loaded.

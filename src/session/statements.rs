@@ -226,3 +226,6 @@ impl Names {
         self.named.len()
     }
 }
+
+#[cfg(test)]
+mod tests;
