@@ -8,14 +8,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
 use tokio::{
     runtime::Builder,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 
 use super::{
@@ -55,6 +54,8 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let clock = Clock::start();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let _inside = runtime.enter();
+    // Before anything else is done: by default each of them ends the process.
+    let signals = Signals::install()?;
     let cluster = Cluster::start(Arc::clone(&config), clock);
 
     let doors = config.listen.iter().map(|l| Door::open(l, config.port())).collect::<io::Result<Vec<Door>>>()?;
@@ -112,26 +113,42 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
                 }
             });
         }
-        until_asked(&reloader).await?;
+        signals.until_asked(&reloader).await;
         drain(&shared, &mailboxes, &handles).await;
         cluster.shutdown();
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Returns on SIGTERM or SIGINT; reloads on SIGHUP meanwhile.
-async fn until_asked(reloader: &Arc<Reloader>) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => {
-                let reloader = Arc::clone(reloader);
-                // Hashing new passwords takes time that the probes should not lose. The faults are logged there.
-                thread::spawn(move || drop(reloader.reload()));
+/// What the process listens to. A signal that comes before anybody waits for it is kept.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Call inside the runtime that will wait for them.
+    fn install() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns on SIGTERM or SIGINT; reloads on SIGHUP meanwhile.
+    async fn until_asked(mut self, reloader: &Arc<Reloader>) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {
+                    let reloader = Arc::clone(reloader);
+                    // Hashing new passwords takes time that the probes should not lose; but those of new nodes are started in this
+                    // runtime, so it is not a thread of its own. The faults are logged there.
+                    tokio::task::spawn_blocking(move || drop(reloader.reload()));
+                }
             }
         }
     }

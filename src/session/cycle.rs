@@ -520,9 +520,15 @@ impl Session {
         let fatal = self.feed.fatal.take();
         let had_state = self.pins.any() || self.tenant.database.pool.mode == crate::config::PoolMode::Session;
         let ending = self.deeds.ending;
+        // What the client sends next it means for the transaction it believes to be in; outside it would be committed at once.
+        let open = self.deeds.leaves_open.unwrap_or(in_transaction);
+        if self.deeds.wrote {
+            // It may have been committed all the same.
+            self.dirty();
+        }
         self.undo_names();
         self.drop_server(NodeOutcome::Failed);
-        self.tx = Tx::Idle;
+        self.tx = if open { Tx::Failed } else { Tx::Idle };
         self.deeds = super::state::Deeds::default();
         if broken {
             return Err(End::Left);
@@ -547,8 +553,9 @@ impl Session {
         if !told {
             super::local::write_error(self.client.say(), sqlstate, &message);
         }
+        let status = self.status();
         for _ in 0..ready {
-            backend::ready_for_query(self.client.say(), TxStatus::Idle);
+            backend::ready_for_query(self.client.say(), status);
         }
         if !load.ends_cycle() {
             self.skipping = true;

@@ -85,6 +85,9 @@ impl Session {
             return Ok(());
         }
         batch.items.drain(..done);
+        if !self.group_open {
+            self.deeds.next();
+        }
         let mut wish = Wish::nothing();
         let mut shapes: Vec<Shape> = Vec::new();
         for item in &batch.items {

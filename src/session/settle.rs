@@ -7,7 +7,7 @@ use super::state::{Deeds, Last, PIN_REASONS, Pins, Session};
 use crate::{
     config::PoolMode,
     pool::{Params, quote_literal},
-    route::{Floor, Outcome as NodeOutcome},
+    route::{Floor, Outcome as NodeOutcome, Role},
     sql::{Facts, facts::Effect, facts::Kind, facts::TxVerb},
     wire::backend::{DataRow, TxStatus},
 };
@@ -24,15 +24,33 @@ const LIVING_COLUMNS: usize = 5;
 const RESET: &[u8] = b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;\
     SELECT pg_catalog.pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP";
 
+/// May the data be another afterwards? What only touches the session cannot do that, but EXECUTE runs what was prepared, and a
+/// cursor, whenever it is fetched from, what it was declared for.
+fn may_write(facts: &Facts) -> bool {
+    let runs_another = facts.effects.iter().any(|effect| matches!(effect, Effect::Execute(_) | Effect::Declare { .. }));
+    let ends_prepared = facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction));
+    let harmless = matches!(facts.kind, Kind::Transaction | Kind::Session | Kind::Empty);
+    !facts.proven_read_only && (!harmless || runs_another || ends_prepared)
+}
+
+/// May the transaction's commit not wait for its flush?
+fn may_commit_lazily(effect: &Effect) -> bool {
+    match effect {
+        Effect::SetParameter { name, .. } => **name == *"synchronous_commit",
+        Effect::SetUnknownParameter => true,
+        _ => false,
+    }
+}
+
 impl Deeds {
+    /// A new request begins: what the last one would have done to the transaction is known by now.
+    pub(super) fn next(&mut self) {
+        (self.ending, self.leaves_open) = (false, None);
+    }
+
     /// Notes what a statement that is about to be sent may do.
     pub(super) fn note(&mut self, facts: &Facts) {
-        if !facts.proven_read_only && !matches!(facts.kind, Kind::Transaction | Kind::Session | Kind::Empty) {
-            self.wrote = true;
-        }
-        if facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction)) {
-            self.wrote = true;
-        }
+        self.wrote |= may_write(facts);
         if facts
             .tx
             .iter()
@@ -41,8 +59,23 @@ impl Deeds {
             self.ending = true;
         }
         self.controlled |= !facts.tx.is_empty();
+        for verb in &facts.tx {
+            match verb {
+                TxVerb::Begin { .. } => self.leaves_open = Some(true),
+                TxVerb::Commit { chain } | TxVerb::Rollback { chain } => self.leaves_open = Some(*chain),
+                TxVerb::PrepareTransaction => self.leaves_open = Some(false),
+                TxVerb::Savepoint
+                | TxVerb::Release
+                | TxVerb::RollbackTo
+                | TxVerb::CommitPrepared
+                | TxVerb::RollbackPrepared
+                | TxVerb::SetTransaction(_)
+                | TxVerb::SetSnapshot => {}
+            }
+        }
         self.rolled_back |= facts.tx.iter().any(|verb| matches!(verb, TxVerb::Rollback { .. } | TxVerb::RollbackTo));
         self.ddl |= facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
+        self.lazy_commit |= facts.effects.iter().any(may_commit_lazily);
         for effect in &facts.effects {
             match effect {
                 Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false } | Effect::DiscardOther => {}
@@ -112,15 +145,17 @@ impl Session {
         self.portals.clear();
         let failed = self.feed.error.is_some();
         self.deeds.rolled_back |= failed;
-        // A statement that failed on its own has changed nothing; in a transaction of several that is not known.
-        if self.deeds.wrote && (self.deeds.controlled || !failed) {
-            self.floor = Floor::Dirty { since: self.marked() };
+        // A statement that failed on its own has changed nothing; in a transaction of several that is not known, and code that
+        // we cannot see into may have committed before it failed (COMMIT in a procedure or a DO block).
+        if self.deeds.wrote && (!failed || self.deeds.controlled || self.deeds.opaque) {
+            self.dirty();
         }
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
             self.worker.shared.schema_changed();
         }
-        (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl) = (false, false, false);
+        (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl, self.deeds.lazy_commit) =
+            (false, false, false, false);
         if self.deeds.left_something() {
             Box::pin(self.read_back()).await;
         }
@@ -133,6 +168,16 @@ impl Session {
         } else {
             self.give_back();
         }
+    }
+
+    /// From now on a replica must have what the primary has. A replica itself cannot have written.
+    pub(super) fn dirty(&mut self) {
+        if self.last.role == Some(Role::Replica) {
+            return;
+        }
+        let since = self.now();
+        let lazy = self.deeds.lazy_commit || self.params.value("synchronous_commit") == Some("off");
+        self.floor = if lazy { Floor::DirtyAsync { since } } else { Floor::Dirty { since } };
     }
 
     /// Gives the server back once no cancel can hit it late.

@@ -98,7 +98,7 @@ impl Session {
             write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, message);
             return self.refused(total).await;
         }
-        self.deeds.ending = false;
+        self.deeds.next();
         self.deeds.note(facts);
         let wish = self.wish(&classified);
         let mut load = Whole { total, here, consumed: false };
@@ -126,6 +126,7 @@ impl Session {
             write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
             return self.refused(total).await;
         }
+        self.deeds.next();
         self.deeds.opaque = true;
         self.deeds.wrote = true;
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };

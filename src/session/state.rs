@@ -94,12 +94,16 @@ pub(super) struct Deeds {
     pub wrote: bool,
     /// The request under way may commit.
     pub ending: bool,
+    /// Whether the request under way leaves a transaction open, if it begins or ends one.
+    pub leaves_open: Option<bool>,
     /// Something may have been rolled back, explicitly or by an error.
     pub rolled_back: bool,
     /// Transactions were begun or ended by statements.
     pub controlled: bool,
     /// The schema may have changed.
     pub ddl: bool,
+    /// `synchronous_commit` was touched, so the commit may be acknowledged before it is flushed.
+    pub lazy_commit: bool,
 }
 
 /// One client.

@@ -4,8 +4,11 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    path::Path,
     time::Duration,
 };
+
+use pgsluice::cli::demo::Tethered;
 
 use crate::{
     Case, cases,
@@ -15,7 +18,8 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("lifecycle", Pgsluice:
-        a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing, a_session_pool_returns_what_was_used,
+        a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing,
+        a_reload_adds_and_removes_nodes, a_reload_right_after_the_start_is_a_reload, a_session_pool_returns_what_was_used,
         idle_in_transaction_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
 }
 
@@ -81,6 +85,51 @@ fn a_bad_reload_changes_nothing(world: &World) {
         proxy.log().strip_prefix(before.as_str()).is_some_and(|new| new.contains("no_such_key"))
     });
     assert_eq!(proxy.login().value("select 1"), "1");
+}
+
+/// New nodes are watched, and nodes that are gone are not used.
+fn a_reload_adds_and_removes_nodes(world: &World) {
+    let proxy = own(world, &Setup::default().primary_only());
+    let mut client = proxy.login();
+    client.query("select 1");
+    assert_eq!(client.route().node, "primary");
+    let [primary, replica] = [world.cluster().primary(), &world.cluster().replicas()[0]]
+        .map(|n| format!("{{ name: {}, host: 127.0.0.1, port: {} }}", n.name(), n.port()));
+    rewrite(&proxy, &primary, &format!("{primary}, {replica}"));
+    eventually("the new replica to be used", || {
+        client.query("select 1");
+        client.route().node == replica_name(world)
+    });
+    rewrite(&proxy, &format!("{primary}, {replica}"), &primary);
+    eventually("the old state", || {
+        assert_eq!(client.value("select 1"), "1");
+        client.route().node == "primary"
+    });
+}
+
+fn replica_name(world: &World) -> &str {
+    world.cluster().replicas()[0].name()
+}
+
+/// While the nodes have not answered yet, the process is not killed by what is no more than a request.
+fn a_reload_right_after_the_start_is_a_reload(world: &World) {
+    let cluster = world.own_cluster(1);
+    let proxy = world.start_proxy(&Setup::default(), &cluster);
+    signal(&proxy, "TERM");
+    eventually("the process to end", || proxy.process().expect("a process").ended());
+    // A node that does not answer keeps the start waiting.
+    cluster.replicas()[0].freeze().expect("freeze");
+    let log = proxy.config.with_extension("again");
+    let arguments = ["run".as_ref(), "-c".as_ref(), proxy.config.as_os_str()];
+    let again = Tethered::start(Path::new(env!("CARGO_BIN_EXE_pgsluice")), &arguments, &log).expect("start");
+    eventually("the port to be bound", || TcpStream::connect(("127.0.0.1", proxy.port)).is_ok());
+    again.signal("HUP").expect("signal");
+    eventually("a client to be served", || {
+        assert!(!again.ended(), "the signal has ended the process");
+        Client::login(proxy.port, &Login::default()).is_ok_and(|mut c| c.value("select 1") == "1")
+    });
+    eventually("the reload", || fs::read_to_string(&log).is_ok_and(|log| log.contains("configuration reloaded")));
+    cluster.replicas()[0].thaw().expect("thaw");
 }
 
 fn a_session_pool_returns_what_was_used(world: &World) {
