@@ -175,7 +175,7 @@ impl Session {
         if self.last.role == Some(Role::Replica) {
             return;
         }
-        let since = self.now();
+        let since = self.marked();
         let lazy = self.deeds.lazy_commit || self.params.value("synchronous_commit") == Some("off");
         self.floor = if lazy { Floor::DirtyAsync { since } } else { Floor::Dirty { since } };
     }
