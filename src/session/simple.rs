@@ -202,6 +202,6 @@ impl super::worker::Worker {
     /// What is known of a text that is too long to be read.
     pub(super) fn unread(&self) -> Classified {
         // A text with a zero byte is never parsed; the answer is that of anything unreadable.
-        self.classify(b"\0", crate::sql::StringRules { standard_conforming_strings: true })
+        self.classify(b"\0", crate::sql::StringRules::default())
     }
 }

@@ -143,7 +143,7 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<
         pid: key.pid,
         tenant,
         database: startup.database.as_str().into(),
-        strings: StringRules { standard_conforming_strings: answer.standard_conforming_strings },
+        strings: answer.strings,
         params: answer.params,
         admitted,
     }))

@@ -18,7 +18,7 @@ use crate::{
     pool::{Lease, Params},
     relay::{Client, Feed, Outgoing},
     route::Floor,
-    sql::StringRules,
+    sql::{Encoding, StringRules},
     wire::backend::TxStatus,
 };
 
@@ -168,8 +168,10 @@ impl Session {
     /// The settings that decide how literals are read.
     pub(super) fn note_reported(&mut self) {
         for (name, value) in self.feed.reported.drain(..) {
-            if &*name == "standard_conforming_strings" {
-                self.strings = StringRules { standard_conforming_strings: &*value == "on" };
+            match &*name {
+                "standard_conforming_strings" => self.strings.standard_conforming_strings = &*value == "on",
+                "client_encoding" => self.strings.encoding = Encoding::of(&value),
+                _ => {}
             }
         }
     }

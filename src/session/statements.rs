@@ -117,6 +117,7 @@ impl Worker {
         hasher.write(oids.raw());
         hasher.write_usize(text.len());
         hasher.write_u8(u8::from(rules.standard_conforming_strings));
+        hasher.write_u8(rules.encoding as u8);
         let base = hasher.finish128().as_u128();
         if let Some(statement) = intern.known.get(&base).and_then(Weak::upgrade)
             && *statement.text == *text
