@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    listen::{self, Door},
+    listen::Door,
     reload::Reloader,
     workers::{self, Brain, Letter, Mailbox},
 };
@@ -73,6 +73,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         keys: Keys::default(),
         admission: Admission::default(),
         mock: MockSecret::random(),
+        generation: AtomicU64::new(1),
         schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),
         clock,
@@ -100,7 +101,9 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         let handles = doors.iter().map(Door::handle).collect::<io::Result<Vec<Door>>>()?;
         for door in doors {
             tracing::info!(address = door.address(), "listening");
-            listen::start(door, mailboxes.clone(), Arc::clone(&shared))?;
+            if let Some(first) = mailboxes.first() {
+                first.tell(Letter::Listen(door, mailboxes.clone()));
+            }
         }
         if let Some(listener) = admin {
             let state = admin_state(&cluster, &metrics, &reloader, &shared);

@@ -90,6 +90,8 @@ pub struct Pool {
     login: ArcSwap<Login>,
     settings: ArcSwap<Settings>,
     cap: AtomicUsize,
+    /// `max_lifetime` in milliseconds, here because every checkout asks for it.
+    lifetime_ms: AtomicU64,
     shelves: Box<[Shelf]>,
     total: AtomicUsize,
     tickets: AtomicU64,
@@ -162,6 +164,7 @@ impl Pool {
             address,
             login: ArcSwap::from_pointee(login),
             cap: AtomicUsize::new(settings.size),
+            lifetime_ms: AtomicU64::new(millis(settings.max_lifetime)),
             settings: ArcSwap::from_pointee(settings),
             shelves: (0..workers).map(|_| CachePadded::new(Mutex::new(Vec::new()))).collect(),
             total: AtomicUsize::new(0),
@@ -177,6 +180,7 @@ impl Pool {
     /// Takes over a reload's settings and credentials.
     pub fn reconfigure(self: &Arc<Self>, login: Login, settings: Settings) {
         self.cap.store(settings.size, Ordering::Relaxed);
+        self.lifetime_ms.store(millis(settings.max_lifetime), Ordering::Relaxed);
         self.settings.store(Arc::new(settings));
         self.login.store(Arc::new(login));
         self.match_waiters(0);
@@ -287,7 +291,7 @@ impl Pool {
     /// Fit to be lent: of the node's present incarnation, young enough, and silent. A server that says anything while idle is
     /// ending (57P01, end of file) or has changed its settings; either way a fresh connection is right.
     fn is_fit(&self, server: &Server, now: Instant) -> bool {
-        let lifetime = self.settings.load().max_lifetime;
+        let lifetime = Duration::from_millis(self.lifetime_ms.load(Ordering::Relaxed));
         server.epoch >= self.epoch.load(Ordering::Relaxed)
             && (lifetime.is_zero() || now.duration_since(server.born) < lifetime)
             && !server.stream.is_readable()
@@ -397,6 +401,10 @@ impl Pool {
         let settings = self.settings.load();
         settings.min_idle.saturating_sub(idle).min(settings.size.saturating_sub(total))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Takes the waiter out of the queue however the wait ends.

@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    sync::Arc,
+    rc::Rc,
     task::Poll,
     time::{Duration, Instant},
 };
@@ -12,10 +12,11 @@ use super::{
     place::Refusal,
     state::{Held, Session},
     tx::Tx,
+    worker::Worker,
 };
 use crate::{
     base::SqlState,
-    observe::{ClientState, Sent, WorkerMetrics},
+    observe::{ClientState, Sent},
     pool::Together,
     relay::{Ack, Attempt, COPY_BROKEN, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
@@ -91,7 +92,7 @@ impl Session {
 
     /// Longest message accepted, as the length word counts.
     pub(super) fn message_cap(&self) -> u32 {
-        self.worker.shared.snapshot.load().config.limits.message
+        self.tenant.limits.message
     }
 
     async fn discard(&mut self, head: Head) -> Result<(), End> {
@@ -124,10 +125,7 @@ impl Session {
         if self.client.eof {
             return Err(End::Left);
         }
-        let limits = {
-            let snapshot = self.worker.shared.snapshot.load();
-            (snapshot.config.limits.idle_client, snapshot.config.limits.idle_in_transaction)
-        };
+        let limits = (self.tenant.limits.idle_client, self.tenant.limits.idle_in_transaction);
         let in_transaction = self.status() != TxStatus::Idle;
         let (limit, end) = if in_transaction {
             (
@@ -245,7 +243,7 @@ impl Session {
 
     /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
     pub(super) async fn pump(&mut self, until: Until) -> Outcome {
-        let limit = self.worker.shared.snapshot.load().config.limits.query;
+        let limit = self.tenant.limits.query;
         let mut timed = !limit.is_zero();
         loop {
             let outcome = if timed {
@@ -284,7 +282,9 @@ impl Session {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
-        let _busy = Busy::new(&self.worker.metrics, self.tenant.slot);
+        let _busy = Busy::new(&self.worker, self.tenant.slot);
+        let started = Instant::now();
+        self.mark = started;
         loop {
             attempt += 1;
             let newly = self.held.is_none();
@@ -306,7 +306,6 @@ impl Session {
                 (true, Some(Role::Replica)) => Sent::Replica,
                 (true, _) => Sent::Primary,
             };
-            let started = Instant::now();
             self.feed.reset();
             let mark = self.client.out.len();
             if self.prologue() == Together::No && !self.finish_prologue().await {
@@ -331,6 +330,7 @@ impl Session {
                 self.handle.begin(&server.target, self.feed.ours_in_front());
             }
             let outcome = self.pump(load.until()).await;
+            self.mark = Instant::now();
             self.handle.rest();
             match outcome {
                 Outcome::Done => {
@@ -338,7 +338,11 @@ impl Session {
                         load.consume(self);
                     }
                     self.count(sent, load.statements());
-                    self.worker.metrics.statement_seconds(self.tenant.slot, sent, started.elapsed());
+                    self.worker.metrics.statement_seconds(
+                        self.tenant.slot,
+                        sent,
+                        self.mark.saturating_duration_since(started),
+                    );
                     if self.feed.hidden_error.is_some() {
                         // Something of ours failed in front of the client's request, which cannot be. What ran after it ran with
                         // settings that are not known, so neither this server nor this session can go on.
@@ -562,10 +566,10 @@ impl Session {
         if self.held.is_some() || self.tx != Tx::Idle {
             return;
         }
-        let snapshot = self.worker.shared.snapshot.load();
-        if snapshot.generation == self.tenant.generation {
+        if self.worker.shared.generation() == self.tenant.generation {
             return;
         }
+        let snapshot = self.worker.shared.snapshot.load();
         let Some(user) = snapshot.user(&self.tenant.user.name).cloned() else { return };
         drop(snapshot);
         if let Some(tenant) = self.worker.tenant(&user, &self.database) {
@@ -576,22 +580,22 @@ impl Session {
 
 /// Counts the client as active while it lives.
 struct Busy {
-    metrics: Arc<WorkerMetrics>,
+    worker: Rc<Worker>,
     slot: usize,
 }
 
 impl Busy {
-    fn new(metrics: &Arc<WorkerMetrics>, slot: usize) -> Self {
-        metrics.client_leaves(slot, ClientState::Idle);
-        metrics.client_enters(slot, ClientState::Active);
-        Self { metrics: Arc::clone(metrics), slot }
+    fn new(worker: &Rc<Worker>, slot: usize) -> Self {
+        worker.metrics.client_leaves(slot, ClientState::Idle);
+        worker.metrics.client_enters(slot, ClientState::Active);
+        Self { worker: Rc::clone(worker), slot }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.metrics.client_leaves(self.slot, ClientState::Active);
-        self.metrics.client_enters(self.slot, ClientState::Idle);
+        self.worker.metrics.client_leaves(self.slot, ClientState::Active);
+        self.worker.metrics.client_enters(self.slot, ClientState::Idle);
     }
 }
 

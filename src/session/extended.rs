@@ -117,7 +117,7 @@ impl Session {
 
     /// Reads messages up to Sync, Flush, the Execute of a COPY FROM, or a long message.
     async fn gather(&mut self) -> Result<Batch, End> {
-        let longest = self.worker.shared.snapshot.load().config.limits.parse + LONG_BIND;
+        let longest = self.tenant.limits.parse + LONG_BIND;
         let mut items: Vec<Item> = Vec::new();
         let mut at = 0;
         let mut ends = Ends::Open;

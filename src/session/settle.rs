@@ -175,7 +175,7 @@ impl Session {
         if self.last.role == Some(Role::Replica) {
             return;
         }
-        let since = self.now();
+        let since = self.marked();
         let lazy = self.deeds.lazy_commit || self.params.value("synchronous_commit") == Some("off");
         self.floor = if lazy { Floor::DirtyAsync { since } } else { Floor::Dirty { since } };
     }
@@ -193,15 +193,15 @@ impl Session {
         if let Some(held) = self.held.take() {
             self.account(&held, NodeOutcome::Answered);
             self.feed.status = None;
-            held.lease.give_back(std::time::Instant::now());
+            held.lease.give_back(self.mark);
         }
     }
 
     /// Tells the balance how the node did.
     pub(super) fn account(&self, held: &super::state::Held, outcome: NodeOutcome) {
-        let now = self.now();
-        if let Some(node) = self.tenant.view.load().nodes.get(held.node) {
-            node.load.finished(self.worker.index, now, now.saturating_sub(held.since), outcome);
+        if let Some(load) = self.tenant.loads.get(held.node) {
+            let took = self.mark.saturating_duration_since(held.since);
+            load.finished(self.worker.index, self.marked(), took, outcome);
         }
     }
 

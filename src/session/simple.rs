@@ -70,7 +70,7 @@ impl Load for Whole {
 impl Session {
     /// Query.
     pub(super) async fn simple(&mut self, head: Head) -> Result<(), End> {
-        let longest = self.worker.shared.snapshot.load().config.limits.parse + HEAD_BYTES + 1;
+        let longest = self.tenant.limits.parse + HEAD_BYTES + 1;
         let total = head.total();
         let (classified, here) = if total <= longest {
             self.whole(head).await?;

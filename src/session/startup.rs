@@ -52,6 +52,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
                 held: None,
                 feed: Feed::default(),
                 outgoing: Outgoing::default(),
+                mark: std::time::Instant::now(),
                 tx: Tx::Idle,
                 names: Names::default(),
                 portals: Vec::new(),

@@ -1,6 +1,10 @@
 //! The session's state, and the small questions other files ask of it.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use super::{
     cancel::Handle,
@@ -25,7 +29,7 @@ pub(super) struct Held {
     /// Index of its node in the database.
     pub node: usize,
     /// When the present request was sent.
-    pub since: Duration,
+    pub since: Instant,
 }
 
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
@@ -114,6 +118,8 @@ pub(super) struct Session {
     pub held: Option<Held>,
     pub feed: Feed,
     pub outgoing: Outgoing,
+    /// The last moment that was looked at the clock.
+    pub mark: Instant,
     pub tx: Tx,
     pub names: Names,
     /// Portals bound in this transaction, and what they run.
@@ -145,9 +151,9 @@ impl Session {
         }
     }
 
-    /// Time on the process's clock.
-    pub(super) fn now(&self) -> Duration {
-        self.worker.shared.clock.now()
+    /// [`Session::mark`] on the process's clock.
+    pub(super) fn marked(&self) -> Duration {
+        self.worker.shared.clock.at(self.mark)
     }
 
     /// What a portal of this transaction runs.
