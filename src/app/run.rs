@@ -59,7 +59,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let cluster = Cluster::start(Arc::clone(&config), clock);
 
     let doors = config.listen.iter().map(|l| Door::open(l, config.port())).collect::<io::Result<Vec<Door>>>()?;
-    let admin = config.admin.as_ref().map(|admin| bind_admin(admin)).transpose()?;
+    let admin = config.admin.as_ref().map(bind_admin).transpose()?;
 
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
     let views = (0..config.databases.len()).filter_map(|i| cluster.view(i)).collect();

@@ -193,12 +193,13 @@ impl Pool {
             self.forget(std::mem::take(&mut *shelf.lock()));
         }
         for waiter in self.queue.lock().drain(..) {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
             drop(waiter);
         }
     }
 
     /// Connections dialled to an earlier incarnation of the node are not lent again.
-    pub fn require_epoch(&self, epoch: u64) {
+    pub fn require_epoch(self: &Arc<Self>, epoch: u64) {
         if self.epoch.load(Ordering::Relaxed) < epoch {
             self.epoch.fetch_max(epoch, Ordering::Relaxed);
             for shelf in &self.shelves {
@@ -210,6 +211,7 @@ impl Pool {
                 };
                 self.forget(stale);
             }
+            self.match_waiters(0);
         }
     }
 
@@ -304,6 +306,9 @@ impl Pool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         self.queue.lock().push_back(Waiter { ticket, gets });
         let _leave = Leave { pool: self, ticket };
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(CheckoutError::Closed);
+        }
         // What was given back between the first try and the queue would otherwise lie on a shelf unseen.
         self.match_waiters(worker);
         match tokio::time::timeout(deadline, &mut got).await {
@@ -319,8 +324,11 @@ impl Pool {
 
     /// Puts a clean connection where the next one finds it.
     pub(super) fn shelve(self: &Arc<Self>, worker: usize, mut server: Box<Server>, now: Instant) {
-        if self.closed.load(Ordering::Relaxed) || server.epoch < self.epoch.load(Ordering::Relaxed) {
-            self.forget(vec![server]);
+        // A reload may have made the cap smaller.
+        let surplus = self.total.load(Ordering::Relaxed) > self.cap.load(Ordering::Relaxed);
+        if surplus || self.closed.load(Ordering::Relaxed) || server.epoch < self.epoch.load(Ordering::Relaxed) {
+            drop(server);
+            self.vacate();
             return;
         }
         server.idle_since = now;
@@ -359,6 +367,7 @@ impl Pool {
     }
 
     /// Closes idle connections.
+    #[expect(clippy::vec_box, reason = "a server moves between shelves and leases in its box")]
     fn forget(&self, servers: Vec<Box<Server>>) {
         self.total.fetch_sub(servers.len(), Ordering::SeqCst);
     }

@@ -20,6 +20,9 @@ const LOOK_AHEAD: usize = 16 * 1024;
 /// Bytes on their way to the server beyond which the client is not read.
 const IN_FLIGHT: usize = 128 * 1024;
 
+/// Replies of an attempt that are held back; when there are more, there is no way back.
+const HELD: usize = 256 * 1024;
+
 /// Bytes for the server, and how many more of the client's follow unread.
 #[derive(Debug, Default)]
 pub struct Outgoing {
@@ -120,6 +123,9 @@ impl Exchange<'_> {
                 Poll::Ready(Err(e)) => return Poll::Ready(self.last_words(cx, e)),
             };
             // An attempt holds its replies back until there is no way back.
+            if self.is_attempt() && self.client.out.len() > HELD {
+                self.feed.delivered = true;
+            }
             let may_flush = self.feed.delivered || !self.is_attempt();
             let blocked = if may_flush {
                 match self.client.poll_flush(cx) {

@@ -66,6 +66,7 @@ impl Session {
 
     async fn next_request(&mut self) -> Result<(), End> {
         let head = self.next_head().await?;
+        self.skipping |= self.group_open && self.feed.skipping;
         if self.skipping && matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
             // Not even a Query is answered before the Sync that an error has made necessary (measured on PostgreSQL 15).
             return self.discard(head).await;
@@ -367,7 +368,8 @@ impl Session {
                         shapes.learn(self);
                     }
                     self.tx = Tx::Idle;
-                    self.group_open = !load.ends_cycle();
+                    // A Query behind a failed message of an open group was skipped as well: its group still waits for a Sync.
+                    self.group_open = !load.ends_cycle() || self.feed.skipping;
                     if self.feed.is_settled() {
                         self.settle_names();
                         self.settle_server();

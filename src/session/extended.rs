@@ -220,17 +220,14 @@ impl Session {
     fn statement_in(&self, name: &[u8], before: &[Item]) -> Option<Named> {
         for item in before.iter().rev() {
             match item.tag {
-                tag::PARSE => {
-                    if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) {
-                        return item.statement.clone();
-                    }
+                tag::PARSE if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) => {
+                    return item.statement.clone();
                 }
-                tag::CLOSE => {
+                tag::CLOSE
                     if Close::parse(item.body(self))
-                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name)
-                    {
-                        return None;
-                    }
+                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name) =>
+                {
+                    return None;
                 }
                 _ => {}
             }
@@ -500,7 +497,7 @@ impl Session {
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() {
                     if self.names.find(&name).is_some() {
-                        return self.poison(SqlState::DUPLICATE_STATEMENT, &duplicate(&name));
+                        return self.poison_duplicate(statement.clone(), &name);
                     }
                     if self.names.len() >= MOST_NAMES || self.names.bytes() + statement.text.len() > MOST_TEXT {
                         return self.poison(
@@ -523,6 +520,13 @@ impl Session {
                     return Composed::Sent;
                 }
                 let statement = statement.clone();
+                if self.pins.prepare || self.deeds.living {
+                    // A PREPARE may have taken the name: then the server refuses it, as it would have.
+                    frontend::parse(&mut self.outgoing.bytes, &name, b"", &[]);
+                    self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
+                    frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, &name);
+                    self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+                }
                 if self.server().is_some_and(|server| server.prepared.touch(id)) {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
@@ -715,10 +719,21 @@ impl Session {
         Composed::Poisoned
     }
 
+    /// A name that is in use: as on a server, the text's own faults come first.
+    fn poison_duplicate(&mut self, statement: Named, name: &[u8]) -> Composed {
+        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
+        self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, &statement.text, &statement.oids);
+        self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
+        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, b"", &[]);
+        self.feed.queue.push(Owed::Poison(error_message(SqlState::DUPLICATE_STATEMENT, &duplicate(name))));
+        Composed::Poisoned
+    }
+
     fn poison_malformed(&mut self) -> Composed {
         self.poison(SqlState::PROTOCOL_VIOLATION, "invalid message format")
     }
 }
 
-/// A statement name that no server ever has: it is closed right before it is used.
+/// A statement name that means nothing: it is closed right before it is used.
 const NO_SUCH: &[u8] = b"pgsluice_none";

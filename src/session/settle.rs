@@ -147,7 +147,7 @@ impl Session {
         self.deeds.rolled_back |= failed;
         // A statement that failed on its own has changed nothing; in a transaction of several that is not known, and code that
         // we cannot see into may have committed before it failed (COMMIT in a procedure or a DO block).
-        if self.deeds.wrote && !(failed && !self.deeds.controlled && !self.deeds.opaque) {
+        if self.deeds.wrote && (!failed || self.deeds.controlled || self.deeds.opaque) {
             self.dirty();
         }
         if self.deeds.ddl {

@@ -37,10 +37,13 @@ pub struct Worker {
     pub(super) intern: RefCell<Intern>,
     pub(super) dice: RefCell<Dice>,
     pub(super) welcomes: RefCell<Welcomes>,
-    tenants: RefCell<HashMap<(Box<str>, Box<str>), Rc<Tenant>>>,
+    tenants: RefCell<Tenants>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
     live: Cell<usize>,
 }
+
+/// Tenants by database and user.
+type Tenants = HashMap<(Box<str>, Box<str>), Rc<Tenant>>;
 
 /// A user of a database, on one worker: the pools its sessions lend from.
 #[derive(Debug)]
