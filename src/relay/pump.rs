@@ -84,6 +84,8 @@ pub enum Outcome {
     ClientGone(ClientGone),
     /// The client broke the protocol inside a COPY.
     ClientBroke(WireError),
+    /// A cancel did not end the request in time. Only whoever pumps with a deadline says so.
+    Overdue,
     /// The server's connection ended.
     ServerLost(Option<io::Error>),
     /// The server broke the protocol.

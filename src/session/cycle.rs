@@ -31,6 +31,9 @@ use crate::{
 /// A client that half-closes its connection may still read its answer (as PostgreSQL lets it); one that has died looks the same.
 /// After this long its statement is cancelled.
 const HALF_CLOSED: Duration = Duration::from_secs(2);
+/// A statement that was cancelled for its length may take this long to end. One that does not waits for a client that has stopped
+/// reading or sending, which no cancel reaches, or for a server that does not answer any more.
+const AFTER_CANCEL: Duration = Duration::from_secs(5);
 /// A proven read that lost its server with nothing delivered is run again this often.
 const ATTEMPTS: u32 = 3;
 
@@ -130,7 +133,8 @@ impl Session {
             return Err(End::Left);
         }
         let limits = (self.tenant.limits.idle_client, self.tenant.limits.idle_in_transaction);
-        let in_transaction = self.status() != TxStatus::Idle;
+        // Extended messages without their Sync have begun an implicit transaction.
+        let in_transaction = self.status() != TxStatus::Idle || self.group_open;
         let (limit, end) = if in_transaction {
             (
                 limits.1,
@@ -146,9 +150,10 @@ impl Session {
             )
         };
         let wait = self.wait_for_client(resting && !in_transaction);
-        if limit.is_zero() || !resting {
+        if limit.is_zero() {
             return wait.await;
         }
+        // The same in the middle of a message: a client that stops there is as idle as any.
         match tokio::time::timeout(limit, wait).await {
             Ok(waited) => waited,
             Err(_) => Err(end),
@@ -198,7 +203,7 @@ impl Session {
             None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
             Some(Outcome::ClientGone(gone)) => Err(gone.into()),
             Some(Outcome::ClientBroke(error)) => Err(error.into()),
-            Some(Outcome::ClientClosing | Outcome::Misrouted) => Err(End::Left),
+            Some(Outcome::ClientClosing | Outcome::Misrouted | Outcome::Overdue) => Err(End::Left),
             Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
                 let fatal = self.feed.fatal.take();
                 self.drop_server(NodeOutcome::Failed);
@@ -251,15 +256,17 @@ impl Session {
 
     /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
     pub(super) async fn pump(&mut self, until: Until) -> Outcome {
-        let limit = self.tenant.limits.query;
-        let mut timed = !limit.is_zero();
+        let mut limit = self.tenant.limits.query;
+        let timed = !limit.is_zero();
+        let mut cancelled = false;
         loop {
             let outcome = if timed {
                 match tokio::time::timeout(limit, self.pump_once(until, false)).await {
                     Ok(outcome) => outcome,
+                    Err(_) if cancelled => return Outcome::Overdue,
                     Err(_) => {
                         // The server's own cancel gives the error; it is awaited like any other reply.
-                        timed = false;
+                        (cancelled, limit) = (true, AFTER_CANCEL);
                         self.handle.cancel();
                         continue;
                     }
@@ -420,6 +427,10 @@ impl Session {
                 }
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing => return Err(End::Left),
+                Outcome::Overdue => {
+                    let message = "canceling statement due to timeout; it did not end in time, so the connection does";
+                    return Err(End::Fatal(SqlState::QUERY_CANCELED, message.into()));
+                }
             }
         }
     }
