@@ -117,7 +117,7 @@ impl Session {
             self.leave_replica().await;
         }
         self.exchange(&mut batch, wish).await?;
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Session {
             let mut sync = OwedSync;
             let wish = Wish::nothing();
             self.exchange(&mut sync, wish).await?;
-            self.settle().await;
+            self.settle().await?;
             return Ok(());
         }
         self.group_open = false;

@@ -111,7 +111,7 @@ impl Session {
         if forgets_names(facts) && self.feed.error.is_none() {
             self.forget_names();
         }
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Session {
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
         let mut load = Whole { total, here, consumed: false, shape: None };
         self.exchange(&mut load, wish).await?;
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 
