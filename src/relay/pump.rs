@@ -84,6 +84,8 @@ pub enum Outcome {
     ClientGone(ClientGone),
     /// The client broke the protocol inside a COPY.
     ClientBroke(WireError),
+    /// A cancel did not end the request in time. Only whoever pumps with a deadline says so.
+    Overdue,
     /// The server's connection ended.
     ServerLost(Option<io::Error>),
     /// The server broke the protocol.
@@ -148,6 +150,9 @@ impl Exchange<'_> {
                     Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
                     Poll::Pending => {}
                 }
+            }
+            if blocked && self.client.is_full() && matches!(until, Until::ClientSpeaks { .. }) {
+                return Poll::Pending;
             }
             match self.poll_client(cx, until, sending) {
                 Poll::Ready(None) => continue,

@@ -20,6 +20,7 @@ use crate::{
     pool::Together,
     relay::{Ack, Attempt, COPY_BROKEN, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
+    sql::Shape,
     wire::{
         Head, WireError,
         backend::{self, TxStatus},
@@ -30,6 +31,9 @@ use crate::{
 /// A client that half-closes its connection may still read its answer (as PostgreSQL lets it); one that has died looks the same.
 /// After this long its statement is cancelled.
 const HALF_CLOSED: Duration = Duration::from_secs(2);
+/// A statement that was cancelled for its length may take this long to end. One that does not waits for a client that has stopped
+/// reading or sending, which no cancel reaches, or for a server that does not answer any more.
+const AFTER_CANCEL: Duration = Duration::from_secs(5);
 /// A proven read that lost its server with nothing delivered is run again this often.
 const ATTEMPTS: u32 = 3;
 
@@ -43,6 +47,8 @@ pub(super) trait Load {
     fn until(&self) -> Until;
     /// Ends with ReadyForQuery.
     fn ends_cycle(&self) -> bool;
+    /// The shapes to be remembered as writers if only the primary would run it.
+    fn shapes(&self, session: &Session) -> Vec<Shape>;
     /// How many statements it runs, for the counters.
     fn statements(&self) -> u32;
     /// Its bytes are done with.
@@ -127,7 +133,8 @@ impl Session {
             return Err(End::Left);
         }
         let limits = (self.tenant.limits.idle_client, self.tenant.limits.idle_in_transaction);
-        let in_transaction = self.status() != TxStatus::Idle;
+        // Extended messages without their Sync have begun an implicit transaction.
+        let in_transaction = self.status() != TxStatus::Idle || self.group_open;
         let (limit, end) = if in_transaction {
             (
                 limits.1,
@@ -143,9 +150,10 @@ impl Session {
             )
         };
         let wait = self.wait_for_client(resting && !in_transaction);
-        if limit.is_zero() || !resting {
+        if limit.is_zero() {
             return wait.await;
         }
+        // The same in the middle of a message: a client that stops there is as idle as any.
         match tokio::time::timeout(limit, wait).await {
             Ok(waited) => waited,
             Err(_) => Err(end),
@@ -173,6 +181,10 @@ impl Session {
             if before == 0 {
                 client.rest();
             }
+            if client.is_full() {
+                // It sends and sends and reads nothing: no more of it until it does.
+                return Poll::Pending;
+            }
             match client.poll_fill(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Left)),
@@ -191,7 +203,7 @@ impl Session {
             None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
             Some(Outcome::ClientGone(gone)) => Err(gone.into()),
             Some(Outcome::ClientBroke(error)) => Err(error.into()),
-            Some(Outcome::ClientClosing | Outcome::Misrouted) => Err(End::Left),
+            Some(Outcome::ClientClosing | Outcome::Misrouted | Outcome::Overdue) => Err(End::Left),
             Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
                 let fatal = self.feed.fatal.take();
                 self.drop_server(NodeOutcome::Failed);
@@ -244,15 +256,17 @@ impl Session {
 
     /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
     pub(super) async fn pump(&mut self, until: Until) -> Outcome {
-        let limit = self.tenant.limits.query;
-        let mut timed = !limit.is_zero();
+        let mut limit = self.tenant.limits.query;
+        let timed = !limit.is_zero();
+        let mut cancelled = false;
         loop {
             let outcome = if timed {
                 match tokio::time::timeout(limit, self.pump_once(until, false)).await {
                     Ok(outcome) => outcome,
+                    Err(_) if cancelled => return Outcome::Overdue,
                     Err(_) => {
                         // The server's own cancel gives the error; it is awaited like any other reply.
-                        timed = false;
+                        (cancelled, limit) = (true, AFTER_CANCEL);
                         self.handle.cancel();
                         continue;
                     }
@@ -274,12 +288,7 @@ impl Session {
     }
 
     /// Carries a request to a server and its replies back, again if need be.
-    pub(super) async fn exchange(
-        &mut self,
-        load: &mut dyn Load,
-        mut wish: Wish,
-        shapes: Shapes<'_>,
-    ) -> Result<(), End> {
+    pub(super) async fn exchange(&mut self, load: &mut dyn Load, mut wish: Wish) -> Result<(), End> {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
@@ -308,7 +317,6 @@ impl Session {
                 (true, _) => Sent::Primary,
             };
             self.feed.reset();
-            let mark = self.client.out.len();
             if self.prologue() == Together::No && !self.finish_prologue().await {
                 self.drop_server(NodeOutcome::Answered);
                 let refusal = Refusal {
@@ -320,6 +328,7 @@ impl Session {
                 };
                 return self.refuse(load, &refusal);
             }
+            let mark = self.client.out.len();
             let repeatable = newly && wish.repeatable && load.is_whole();
             load.compose(self);
             if !repeatable {
@@ -358,7 +367,9 @@ impl Session {
                         self.worker.shared.schema_changed();
                     }
                     if learn && self.feed.error.is_none() {
-                        shapes.learn(self);
+                        for shape in load.shapes(self) {
+                            self.worker.misroutes.learn(shape);
+                        }
                     }
                     self.tx = Tx::Idle;
                     // A Query behind a failed message of an open group was skipped as well: its group still waits for a Sync.
@@ -416,6 +427,10 @@ impl Session {
                 }
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing => return Err(End::Left),
+                Outcome::Overdue => {
+                    let message = "canceling statement due to timeout; it did not end in time, so the connection does";
+                    return Err(End::Fatal(SqlState::QUERY_CANCELED, message.into()));
+                }
             }
         }
     }
@@ -598,18 +613,6 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.worker.metrics.client_leaves(self.slot, ClientState::Active);
         self.worker.metrics.client_enters(self.slot, ClientState::Idle);
-    }
-}
-
-/// The shapes to be remembered as writers if the primary runs them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shapes<'a>(pub &'a [crate::sql::Shape]);
-
-impl Shapes<'_> {
-    fn learn(self, session: &Session) {
-        for shape in self.0 {
-            session.worker.misroutes.learn(*shape);
-        }
     }
 }
 

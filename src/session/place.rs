@@ -104,6 +104,9 @@ impl Session {
                     }
                     self.last.node = Some(node);
                     self.last.role = role;
+                    if role == Some(Role::Replica) {
+                        self.usual = Some(node);
+                    }
                     self.last.reason = Some(if tried.is_empty() { reason } else { RouteReason::Retried });
                     self.last.waited = self.mark.saturating_duration_since(started);
                     self.last.pinned = None;
@@ -149,6 +152,7 @@ impl Session {
             max_lag: None,
             tags: &[],
             tried,
+            usual: self.usual,
             patience,
         };
         let now = self.marked();

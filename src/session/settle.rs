@@ -113,7 +113,8 @@ impl Deeds {
                 | Effect::CloseAllCursors => self.living = true,
                 Effect::DeallocateAll => self.living = true,
                 Effect::Load => self.load = true,
-                Effect::Execute(_) | Effect::ExportSnapshot | Effect::SessionValue => {}
+                Effect::Execute(_) => self.residue = true,
+                Effect::ExportSnapshot | Effect::SessionValue => {}
                 Effect::OpaqueCode => self.opaque = true,
             }
         }
@@ -149,6 +150,11 @@ impl Session {
         // we cannot see into may have committed before it failed (COMMIT in a procedure or a DO block).
         if self.deeds.wrote && (!failed || self.deeds.controlled || self.deeds.opaque) {
             self.dirty();
+        }
+        if failed && !self.deeds.controlled && !self.deeds.opaque {
+            // Nor has it set anything. Not every value the server has can be set again (max_connections).
+            self.deeds.touched.clear();
+            self.deeds.reset_all = false;
         }
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
@@ -193,6 +199,7 @@ impl Session {
         if let Some(held) = self.held.take() {
             self.account(&held, NodeOutcome::Answered);
             self.feed.status = None;
+            self.deeds.residue = false;
             held.lease.give_back(self.mark);
         }
     }
@@ -222,6 +229,7 @@ impl Session {
     async fn read_back(&mut self) {
         let before = self.pins;
         let deeds = std::mem::take(&mut self.deeds);
+        self.deeds.residue = deeds.opaque || deeds.residue;
         if deeds.load {
             self.pins.load = true;
         }
@@ -249,11 +257,13 @@ impl Session {
             };
             self.learn(&row, &names, look, before, deeds.rolled_back);
         }
-        if deeds.opaque && !self.pins.any() {
+        let keeps = self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session;
+        if self.deeds.residue && !keeps {
             if !self.hidden(RESET).await {
                 self.held = None;
                 return;
             }
+            self.deeds.residue = false;
             if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
                 server.params = Params::default();
             }
@@ -316,3 +326,6 @@ fn current_setting(name: &str) -> String {
     sql.push_str(",true)");
     sql
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
 
 use super::{
-    cycle::{Load, Shapes},
+    cycle::Load,
     end::End,
     local::{Local, write_error},
     state::Session,
@@ -14,7 +14,7 @@ use crate::{
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts, facts::TxVerb},
+    sql::{Classified, ClassifyPath, Facts, Shape, facts::TxVerb},
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -31,6 +31,7 @@ struct Whole {
     /// Bytes in the inbox when it was judged; less than `total` for one that streams through.
     here: usize,
     consumed: bool,
+    shape: Option<Shape>,
 }
 
 impl Load for Whole {
@@ -54,6 +55,10 @@ impl Load for Whole {
 
     fn ends_cycle(&self) -> bool {
         true
+    }
+
+    fn shapes(&self, _: &Session) -> Vec<Shape> {
+        self.shape.into_iter().collect()
     }
 
     fn statements(&self) -> u32 {
@@ -101,8 +106,8 @@ impl Session {
         self.deeds.next();
         self.deeds.note(facts);
         let wish = self.wish(&classified);
-        let mut load = Whole { total, here, consumed: false };
-        self.exchange(&mut load, wish, Shapes(&[classified.known.shape])).await?;
+        let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
+        self.exchange(&mut load, wish).await?;
         if forgets_names(facts) && self.feed.error.is_none() {
             self.forget_names();
         }
@@ -130,8 +135,8 @@ impl Session {
         self.deeds.opaque = true;
         self.deeds.wrote = true;
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
-        let mut load = Whole { total, here, consumed: false };
-        self.exchange(&mut load, wish, Shapes(&[])).await?;
+        let mut load = Whole { total, here, consumed: false, shape: None };
+        self.exchange(&mut load, wish).await?;
         self.settle().await;
         Ok(())
     }

@@ -63,6 +63,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
                 deeds: Deeds::default(),
                 floor: Floor::None,
                 last: Default::default(),
+                usual: None,
                 skipping: false,
                 group_open: false,
                 closing: false,

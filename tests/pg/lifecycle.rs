@@ -13,6 +13,7 @@ use pgsluice::cli::demo::Tethered;
 use crate::{
     Case, cases,
     client::{Client, Login, Trouble},
+    frontend,
     world::{Proxy, Setup, World, eventually},
 };
 
@@ -20,7 +21,7 @@ pub fn cases() -> Vec<Case> {
     Vec::from(cases!("lifecycle", Pgsluice:
         a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing,
         a_reload_adds_and_removes_nodes, a_reload_right_after_the_start_is_a_reload, a_session_pool_returns_what_was_used,
-        idle_in_transaction_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
+        idle_in_transaction_is_cut, a_client_that_stops_anywhere_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
 }
 
 fn own(world: &World, setup: &Setup) -> Proxy {
@@ -154,6 +155,53 @@ fn idle_in_transaction_is_cut(world: &World) {
     assert_eq!(message.sqlstate().as_deref(), Some("25P03"));
     assert!(client.closed());
     eventually("the row to be gone", || world.superuser("select count(*) from t") == "0");
+}
+
+/// D123: whoever stops in the middle of something holds no server for ever.
+fn a_client_that_stops_anywhere_is_cut(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let limits = "limits: { idle_client: 700ms, idle_in_transaction: 300ms, query: 300ms }";
+    let proxy = own(world, &Setup::default().top(limits));
+    let half = &frontend::query("select 1")[..7];
+    let open = [
+        frontend::parse("", "insert into t values (1, 'x')", &[]),
+        frontend::bind("", "", &frontend::Values::default()),
+        frontend::execute("", 0),
+        frontend::flush(),
+    ];
+    let large = frontend::query("select repeat('x', 1000) from generate_series(1, 1000000)");
+    let cases: [(&str, &[u8], Option<&str>); 5] = [
+        ("", half, Some("57P05")),
+        ("begin", half, Some("25P03")),
+        ("", &open.concat(), Some("25P03")),
+        ("", &frontend::query("copy t from stdin"), None),
+        ("", &large, None),
+    ];
+    for (first, bytes, code) in cases {
+        let mut client = proxy.login();
+        client.query(first);
+        client.send(bytes).expect("send");
+        if let Some(code) = code {
+            let (reply, _) = client.recv_until(b'E', 1);
+            assert_eq!(reply.sqlstate().as_deref(), Some(code), "after {}", String::from_utf8_lossy(bytes));
+            assert!(client.closed());
+        } else {
+            eventually("the statement to run", || busy(world) == 1);
+        }
+        eventually("the server to be free", || busy(world) == 0);
+        assert_eq!(proxy.login().value("select 1"), "1");
+    }
+}
+
+/// Backends of the application, on all nodes, that are doing something.
+fn busy(world: &World) -> usize {
+    let sql = "select count(*) from pg_stat_activity where usename = 'app' and state <> 'idle' and application_name <> 'keep'";
+    world
+        .cluster()
+        .nodes()
+        .iter()
+        .map(|node| world.ask(node, "postgres", sql).parse::<usize>().expect("a number"))
+        .sum()
 }
 
 fn a_port_in_use_is_said(world: &World) {
