@@ -15,6 +15,7 @@ fn named(text: &str) -> Named {
         text: text.as_bytes().into(),
         oids: Box::default(),
         local: None,
+        copies_in: false,
         forgets_names: forgets_names(&classified.known.facts),
         base: text.bytes().fold(0, |sum, byte| sum * 31 + u128::from(byte)),
         rules,
