@@ -151,6 +151,9 @@ impl Exchange<'_> {
                     Poll::Pending => {}
                 }
             }
+            if blocked && self.client.is_full() && matches!(until, Until::ClientSpeaks { .. }) {
+                return Poll::Pending;
+            }
             match self.poll_client(cx, until, sending) {
                 Poll::Ready(None) => continue,
                 Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),

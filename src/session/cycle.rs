@@ -20,6 +20,7 @@ use crate::{
     pool::Together,
     relay::{Ack, Attempt, COPY_BROKEN, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
+    sql::Shape,
     wire::{
         Head, WireError,
         backend::{self, TxStatus},
@@ -46,6 +47,8 @@ pub(super) trait Load {
     fn until(&self) -> Until;
     /// Ends with ReadyForQuery.
     fn ends_cycle(&self) -> bool;
+    /// The shapes to be remembered as writers if only the primary would run it.
+    fn shapes(&self, session: &Session) -> Vec<Shape>;
     /// How many statements it runs, for the counters.
     fn statements(&self) -> u32;
     /// Its bytes are done with.
@@ -178,6 +181,10 @@ impl Session {
             if before == 0 {
                 client.rest();
             }
+            if client.is_full() {
+                // It sends and sends and reads nothing: no more of it until it does.
+                return Poll::Pending;
+            }
             match client.poll_fill(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Left)),
@@ -281,12 +288,7 @@ impl Session {
     }
 
     /// Carries a request to a server and its replies back, again if need be.
-    pub(super) async fn exchange(
-        &mut self,
-        load: &mut dyn Load,
-        mut wish: Wish,
-        shapes: Shapes<'_>,
-    ) -> Result<(), End> {
+    pub(super) async fn exchange(&mut self, load: &mut dyn Load, mut wish: Wish) -> Result<(), End> {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
@@ -315,7 +317,6 @@ impl Session {
                 (true, _) => Sent::Primary,
             };
             self.feed.reset();
-            let mark = self.client.out.len();
             if self.prologue() == Together::No && !self.finish_prologue().await {
                 self.drop_server(NodeOutcome::Answered);
                 let refusal = Refusal {
@@ -327,6 +328,7 @@ impl Session {
                 };
                 return self.refuse(load, &refusal);
             }
+            let mark = self.client.out.len();
             let repeatable = newly && wish.repeatable && load.is_whole();
             load.compose(self);
             if !repeatable {
@@ -365,7 +367,9 @@ impl Session {
                         self.worker.shared.schema_changed();
                     }
                     if learn && self.feed.error.is_none() {
-                        shapes.learn(self);
+                        for shape in load.shapes(self) {
+                            self.worker.misroutes.learn(shape);
+                        }
                     }
                     self.tx = Tx::Idle;
                     // A Query behind a failed message of an open group was skipped as well: its group still waits for a Sync.
@@ -614,18 +618,6 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.worker.metrics.client_leaves(self.slot, ClientState::Active);
         self.worker.metrics.client_enters(self.slot, ClientState::Idle);
-    }
-}
-
-/// The shapes to be remembered as writers if the primary runs them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shapes<'a>(pub &'a [crate::sql::Shape]);
-
-impl Shapes<'_> {
-    fn learn(self, session: &Session) {
-        for shape in self.0 {
-            session.worker.misroutes.learn(*shape);
-        }
     }
 }
 

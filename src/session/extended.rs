@@ -1,7 +1,7 @@
 //! The extended protocol: messages are gathered up to Sync or Flush, judged together, and sent to one server.
 
 use super::{
-    cycle::{Load, Shapes},
+    cycle::Load,
     end::End,
     local::{IN_FAILED, Local, NO_TRANSACTIONS, Ran, error_message, write_error},
     state::Session,
@@ -13,7 +13,7 @@ use crate::{
     observe::Sent,
     relay::{Ack, Names, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
-    sql::{Shape, facts::Verb},
+    sql::Shape,
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -90,13 +90,19 @@ impl Session {
         if !self.group_open {
             self.deeds.next();
         }
+        self.deeds.ending = false;
         let mut wish = Wish::nothing();
-        let mut shapes: Vec<Shape> = Vec::new();
-        for item in &batch.items {
+        for (i, item) in batch.items.iter().enumerate() {
             if let Some(statement) = &item.statement {
+                // Mostly all messages of a group are about one statement; it need not be asked four times.
+                let seen = i > 0 && batch.items[i - 1].statement.as_ref().is_some_and(|s| s.is(statement));
+                if seen && item.tag != tag::EXECUTE {
+                    continue;
+                }
                 let classified = statement.classified(&self.worker);
-                wish = wish.and(self.wish(&classified));
-                shapes.push(classified.known.shape);
+                if !seen {
+                    wish = wish.and(self.wish(&classified));
+                }
                 if item.tag == tag::EXECUTE {
                     self.deeds.note(&classified.known.facts);
                 }
@@ -112,14 +118,14 @@ impl Session {
         {
             self.leave_replica().await;
         }
-        self.exchange(&mut batch, wish, Shapes(&shapes)).await?;
-        self.settle().await;
+        self.exchange(&mut batch, wish).await?;
+        self.settle().await?;
         Ok(())
     }
 
     /// Reads messages up to Sync, Flush, the Execute of a COPY FROM, or a long message.
     async fn gather(&mut self) -> Result<Batch, End> {
-        let mut items: Vec<Item> = Vec::new();
+        let mut items: Vec<Item> = Vec::with_capacity(8);
         let mut at = 0;
         let mut ends = Ends::Open;
         loop {
@@ -166,11 +172,7 @@ impl Session {
                 break;
             }
             let item = self.read_item(head, at, total, &items)?;
-            let copies = head.tag == tag::EXECUTE
-                && item
-                    .statement
-                    .as_ref()
-                    .is_some_and(|s| s.classified(&self.worker).known.facts.verb == Verb::CopyFrom);
+            let copies = head.tag == tag::EXECUTE && item.statement.as_ref().is_some_and(|s| s.copies_in);
             items.push(item);
             at += total;
             match head.tag {
@@ -364,8 +366,8 @@ impl Session {
             // The server is skipping, too: its Sync is owed.
             let mut sync = OwedSync;
             let wish = Wish::nothing();
-            self.exchange(&mut sync, wish, Shapes(&[])).await?;
-            self.settle().await;
+            self.exchange(&mut sync, wish).await?;
+            self.settle().await?;
             return Ok(());
         }
         self.group_open = false;
@@ -434,6 +436,10 @@ impl Load for OwedSync {
         true
     }
 
+    fn shapes(&self, _: &Session) -> Vec<Shape> {
+        Vec::new()
+    }
+
     fn statements(&self) -> u32 {
         0
     }
@@ -473,6 +479,11 @@ impl Load for Batch {
         self.ends == Ends::Sync
     }
 
+    fn shapes(&self, session: &Session) -> Vec<Shape> {
+        let statements = self.items.iter().filter_map(|item| item.statement.as_ref());
+        statements.map(|statement| statement.classified(&session.worker).known.shape).collect()
+    }
+
     fn statements(&self) -> u32 {
         self.items.iter().filter(|item| item.tag == tag::EXECUTE).count() as u32
     }
@@ -496,7 +507,6 @@ impl Session {
     fn compose_item(&mut self, item: &Item) -> Composed {
         let raw_range = item.start..item.start + item.here;
         let local = item.statement.as_ref().and_then(|s| s.local.as_ref()).filter(|local| self.is_ours(local)).cloned();
-        let params = self.params.clone();
         match item.tag {
             tag::PARSE => {
                 let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
@@ -522,7 +532,7 @@ impl Session {
                 if local.is_some() {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
-                let id = statement.id(&params);
+                let id = statement.id(&self.params);
                 if name.is_empty() {
                     self.outgoing.bytes.extend_from_slice(&self.client.pending()[raw_range]);
                     self.owe(What::Parse, Ack::Unnamed(id), Names::Change);
@@ -570,7 +580,7 @@ impl Session {
                 if name.is_empty() {
                     self.send_raw(item);
                 } else {
-                    let id = statement.id(&params);
+                    let id = statement.id(&self.params);
                     let server_name = self.server().map(|server| server.prepared.name_of(id));
                     let Some(server_name) = server_name else { return Composed::Sent };
                     let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
@@ -604,7 +614,7 @@ impl Session {
                         if name.is_empty() {
                             self.send_raw(item);
                         } else if let Some(server_name) = {
-                            let id = statement.id(&params);
+                            let id = statement.id(&self.params);
                             self.server().map(|server| server.prepared.name_of(id))
                         } {
                             frontend::describe(&mut self.outgoing.bytes, what, server_name.as_bytes());

@@ -108,6 +108,9 @@ impl Session {
                     }
                     self.last.node = Some(node);
                     self.last.role = role;
+                    if role == Some(Role::Replica) {
+                        self.usual = Some(node);
+                    }
                     self.last.reason = Some(if tried.is_empty() { reason } else { RouteReason::Retried });
                     self.last.waited = self.mark.saturating_duration_since(started);
                     self.last.pinned = None;
@@ -153,6 +156,7 @@ impl Session {
             max_lag: None,
             tags: &[],
             tried,
+            usual: self.usual,
             patience,
         };
         let now = self.marked();

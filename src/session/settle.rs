@@ -3,8 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::state::{Deeds, Last, PIN_REASONS, Pins, Session};
+use super::{
+    end::End,
+    state::{Deeds, Last, PIN_REASONS, Pins, Session},
+};
 use crate::{
+    base::SqlState,
     config::PoolMode,
     pool::{Params, quote_literal},
     route::{Floor, Outcome as NodeOutcome, Role},
@@ -113,7 +117,8 @@ impl Deeds {
                 | Effect::CloseAllCursors => self.living = true,
                 Effect::DeallocateAll => self.living = true,
                 Effect::Load => self.load = true,
-                Effect::Execute(_) | Effect::ExportSnapshot | Effect::SessionValue => {}
+                Effect::Execute(_) => self.residue = true,
+                Effect::ExportSnapshot | Effect::SessionValue => {}
                 Effect::OpaqueCode => self.opaque = true,
             }
         }
@@ -134,13 +139,13 @@ impl Deeds {
 
 impl Session {
     /// The last reply is in. Outside a transaction the server goes back; inside one it stays.
-    pub(super) async fn settle(&mut self) {
+    pub(super) async fn settle(&mut self) -> Result<(), End> {
         self.note_reported();
         if self.held.is_none() || self.group_open {
-            return;
+            return Ok(());
         }
         if self.feed.status != Some(TxStatus::Idle) {
-            return;
+            return Ok(());
         }
         self.portals.clear();
         let failed = self.feed.error.is_some();
@@ -150,6 +155,11 @@ impl Session {
         if self.deeds.wrote && (!failed || self.deeds.controlled || self.deeds.opaque) {
             self.dirty();
         }
+        if failed && !self.deeds.controlled && !self.deeds.opaque {
+            // Nor has it set anything. Not every value the server has can be set again (max_connections).
+            self.deeds.touched.clear();
+            self.deeds.reset_all = false;
+        }
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
             self.worker.shared.schema_changed();
@@ -157,17 +167,24 @@ impl Session {
         (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl, self.deeds.lazy_commit) =
             (false, false, false, false);
         if self.deeds.left_something() {
+            let theirs = self.deeds.living || !self.deeds.touched.is_empty();
             Box::pin(self.read_back()).await;
+            if theirs && self.held.is_none() {
+                // What the client was told it has set is not known, so nothing can be run for it any more.
+                let message = "the server connection was lost before the session's settings could be read back";
+                return Err(End::Fatal(SqlState::CONNECTION_FAILURE, message.into()));
+            }
         }
         self.deeds.rolled_back = false;
         if self.held.is_none() || self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session {
-            return;
+            return Ok(());
         }
         if self.handle.is_cancel_under_way() {
             Box::pin(self.release()).await;
         } else {
             self.give_back();
         }
+        Ok(())
     }
 
     /// From now on a replica must have what the primary has. A replica itself cannot have written.
@@ -193,6 +210,7 @@ impl Session {
         if let Some(held) = self.held.take() {
             self.account(&held, NodeOutcome::Answered);
             self.feed.status = None;
+            self.deeds.residue = false;
             held.lease.give_back(self.mark);
         }
     }
@@ -222,6 +240,7 @@ impl Session {
     async fn read_back(&mut self) {
         let before = self.pins;
         let deeds = std::mem::take(&mut self.deeds);
+        self.deeds.residue = deeds.opaque || deeds.residue;
         if deeds.load {
             self.pins.load = true;
         }
@@ -249,11 +268,13 @@ impl Session {
             };
             self.learn(&row, &names, look, before, deeds.rolled_back);
         }
-        if deeds.opaque && !self.pins.any() {
+        let keeps = self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session;
+        if self.deeds.residue && !keeps {
             if !self.hidden(RESET).await {
                 self.held = None;
                 return;
             }
+            self.deeds.residue = false;
             if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
                 server.params = Params::default();
             }
@@ -316,3 +337,6 @@ fn current_setting(name: &str) -> String {
     sql.push_str(",true)");
     sql
 }
+
+#[cfg(test)]
+mod tests;

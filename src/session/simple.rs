@@ -1,7 +1,7 @@
 //! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
 
 use super::{
-    cycle::{Load, Shapes},
+    cycle::Load,
     end::End,
     local::{Local, NO_TRANSACTIONS, write_error},
     state::Session,
@@ -13,7 +13,7 @@ use crate::{
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts},
+    sql::{Classified, ClassifyPath, Facts, Shape},
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -30,6 +30,7 @@ struct Whole {
     /// Bytes in the inbox when it was judged; less than `total` for one that streams through.
     here: usize,
     consumed: bool,
+    shape: Option<Shape>,
 }
 
 impl Load for Whole {
@@ -53,6 +54,10 @@ impl Load for Whole {
 
     fn ends_cycle(&self) -> bool {
         true
+    }
+
+    fn shapes(&self, _: &Session) -> Vec<Shape> {
+        self.shape.into_iter().collect()
     }
 
     fn statements(&self) -> u32 {
@@ -97,12 +102,12 @@ impl Session {
         self.deeds.next();
         self.deeds.note(facts);
         let wish = self.wish(&classified);
-        let mut load = Whole { total, here, consumed: false };
-        self.exchange(&mut load, wish, Shapes(&[classified.known.shape])).await?;
+        let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
+        self.exchange(&mut load, wish).await?;
         if forgets_names(facts) && self.feed.error.is_none() {
             self.forget_names();
         }
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 
@@ -126,9 +131,9 @@ impl Session {
         self.deeds.opaque = true;
         self.deeds.wrote = true;
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
-        let mut load = Whole { total, here, consumed: false };
-        self.exchange(&mut load, wish, Shapes(&[])).await?;
-        self.settle().await;
+        let mut load = Whole { total, here, consumed: false, shape: None };
+        self.exchange(&mut load, wish).await?;
+        self.settle().await?;
         Ok(())
     }
 
@@ -193,6 +198,6 @@ impl super::worker::Worker {
     /// What is known of a text that is too long to be read.
     pub(super) fn unread(&self) -> Classified {
         // A text with a zero byte is never parsed; the answer is that of anything unreadable.
-        self.classify(b"\0", crate::sql::StringRules { standard_conforming_strings: true })
+        self.classify(b"\0", crate::sql::StringRules::default())
     }
 }

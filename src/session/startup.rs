@@ -63,6 +63,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
                 deeds: Deeds::default(),
                 floor: Floor::None,
                 last: Default::default(),
+                usual: None,
                 skipping: false,
                 group_open: false,
                 closing: false,
@@ -142,7 +143,7 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<
         pid: key.pid,
         tenant,
         database: startup.database.as_str().into(),
-        strings: StringRules { standard_conforming_strings: answer.standard_conforming_strings },
+        strings: answer.strings,
         params: answer.params,
         admitted,
     }))

@@ -18,7 +18,7 @@ use crate::{
     pool::{Lease, Params},
     relay::{Client, Feed, Outgoing},
     route::Floor,
-    sql::StringRules,
+    sql::{Encoding, StringRules},
     wire::backend::TxStatus,
 };
 
@@ -86,6 +86,8 @@ pub(super) struct Deeds {
     pub living: bool,
     /// Code we cannot see into ran.
     pub opaque: bool,
+    /// The same, or EXECUTE of something prepared by SQL, while the session is pinned: reset before anybody else gets the server.
+    pub residue: bool,
     /// Parameters with names we do not know were set.
     pub unknown_parameter: bool,
     /// A library was loaded.
@@ -132,6 +134,8 @@ pub(super) struct Session {
     pub deeds: Deeds,
     pub floor: Floor,
     pub last: LastRoute,
+    /// The replica it read from last.
+    pub usual: Option<usize>,
     /// After an error of our own without a server: everything up to Sync is ignored.
     pub skipping: bool,
     /// Extended messages have been sent since the last Sync.
@@ -164,8 +168,10 @@ impl Session {
     /// The settings that decide how literals are read.
     pub(super) fn note_reported(&mut self) {
         for (name, value) in self.feed.reported.drain(..) {
-            if &*name == "standard_conforming_strings" {
-                self.strings = StringRules { standard_conforming_strings: &*value == "on" };
+            match &*name {
+                "standard_conforming_strings" => self.strings.standard_conforming_strings = &*value == "on",
+                "client_encoding" => self.strings.encoding = Encoding::of(&value),
+                _ => {}
             }
         }
     }
