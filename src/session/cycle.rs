@@ -384,11 +384,13 @@ impl Session {
                 Outcome::Misrouted => {
                     self.client.out.truncate(mark);
                     self.undo_names();
+                    self.serializable |= self.feed.too_isolated;
+                    learn = !self.feed.too_isolated;
                     self.abandon_attempt(load.ends_cycle()).await;
                     wish = Wish { place: Where::Primary, reason: RouteReason::Retried, repeatable: false };
                     // It is not the read it was taken for; nobody knows what it does, but the primary lets it.
-                    (self.deeds.wrote, self.deeds.opaque) = (true, true);
-                    learn = true;
+                    self.deeds.wrote |= learn;
+                    self.deeds.opaque |= learn;
                 }
                 Outcome::ServerLost(_) | Outcome::ServerBroke(_) => {
                     let why = match outcome {
