@@ -52,6 +52,11 @@ impl Pools {
         self.pools.lock().iter().map(|(k, p)| (k.clone(), Arc::clone(p))).collect()
     }
 
+    /// Forgets those that nobody holds and that have no connections.
+    pub fn forget_unused(&self) {
+        self.pools.lock().retain(|_, pool| Arc::strong_count(pool) > 1 || pool.census().0 > 0);
+    }
+
     /// Closes and forgets those that `keep` refuses.
     pub fn retain(&self, keep: impl Fn(&PoolKey) -> bool) {
         self.pools.lock().retain(|key, pool| {
@@ -61,5 +66,48 @@ impl Pools {
             }
             kept
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn pools_that_nobody_uses_are_forgotten() {
+        let pools = Pools::new(2);
+        let pool = |database: &str| {
+            let key = PoolKey {
+                database: database.into(),
+                node: NodeId(0),
+                address: Address::new("127.0.0.1", 5432),
+                dbname: database.into(),
+                user: "app".into(),
+            };
+            let settings = Settings {
+                size: 1,
+                min_idle: 0,
+                checkout_timeout: Duration::from_secs(1),
+                idle_timeout: Duration::ZERO,
+                max_lifetime: Duration::ZERO,
+                max_prepared: 1,
+            };
+            pools.pool(key, Login::new("app", database, None), settings)
+        };
+        let (held, filled) = (pool("held"), pool("filled"));
+        for i in 0..100 {
+            drop(pool(&format!("nosuch{i}")));
+        }
+        if let Some(room) = filled.reserve() {
+            room.fill();
+        }
+        drop(filled);
+        pools.forget_unused();
+        let mut left: Vec<_> = pools.all().into_iter().map(|(key, _)| key.database).collect();
+        left.sort();
+        assert_eq!(left, ["filled".into(), "held".into()] as [Box<str>; 2]);
+        drop(held);
     }
 }

@@ -77,6 +77,8 @@ pub struct Feed {
     pub attempt: Attempt,
     /// The attempt ended with an error that only a standby gives.
     pub misrouted: bool,
+    /// It is not the statement that a standby cannot run, but the isolation level of the session.
+    pub too_isolated: bool,
     /// The first error passed to the client since the last reset.
     pub error: Option<SqlState>,
     /// The first error of a request of ours.
@@ -126,7 +128,7 @@ impl Feed {
         self.copy_in = false;
         self.delivered = false;
         self.attempt = Attempt::Final;
-        self.misrouted = false;
+        (self.misrouted, self.too_isolated) = (false, false);
         self.error = None;
         self.failed_parse = false;
         self.hidden_error = None;
@@ -366,6 +368,8 @@ impl Feed {
         }
         if self.attempt == Attempt::Repeatable && !self.delivered && only_a_standby_says(sqlstate) {
             self.misrouted = true;
+            // The routine's name is never translated (predicate.c: "cannot use serializable mode in a hot standby").
+            self.too_isolated = fields.and_then(|f| f.field(b'R')) == Some(b"GetSerializableTransactionSnapshot");
             return Ok(Move::Drop);
         }
         self.delivered = true;

@@ -384,9 +384,13 @@ impl Session {
                 Outcome::Misrouted => {
                     self.client.out.truncate(mark);
                     self.undo_names();
+                    self.serializable |= self.feed.too_isolated;
+                    learn = !self.feed.too_isolated;
                     self.abandon_attempt(load.ends_cycle()).await;
                     wish = Wish { place: Where::Primary, reason: RouteReason::Retried, repeatable: false };
-                    learn = true;
+                    // It is not the read it was taken for; nobody knows what it does, but the primary lets it.
+                    self.deeds.wrote |= learn;
+                    self.deeds.opaque |= learn;
                 }
                 Outcome::ServerLost(_) | Outcome::ServerBroke(_) => {
                     let why = match outcome {
@@ -400,7 +404,10 @@ impl Session {
                     if self.feed.fatal.as_ref().is_none_or(|(code, _)| *code != SqlState::ADMIN_SHUTDOWN) {
                         (self.worker.shared.suspect)(id);
                     }
-                    if repeatable && !self.feed.delivered && attempt < ATTEMPTS {
+                    // On a primary a view may hide a write, and the server may have died after its commit; one that says why it ends
+                    // has rolled back.
+                    let undone = self.last.role != Some(Role::Primary) || self.feed.fatal.is_some();
+                    if repeatable && undone && !self.feed.delivered && attempt < ATTEMPTS {
                         self.client.out.truncate(mark);
                         self.undo_names();
                         self.drop_server(NodeOutcome::Failed);

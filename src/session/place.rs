@@ -49,7 +49,10 @@ impl Session {
         };
         let defaults = Defaults {
             read_only: self.params.value("default_transaction_read_only") == Some("on"),
-            serializable: self.params.value("default_transaction_isolation") == Some("serializable"),
+            serializable: match self.params.value("default_transaction_isolation") {
+                Some(level) => level == "serializable",
+                None => self.serializable,
+            },
         };
         let preference = (&self.tenant.database.routing).into();
         decide(&classified.known.facts, classified.hints, phase, defaults, preference)

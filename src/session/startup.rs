@@ -62,6 +62,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
                 pins: Pins::default(),
                 deeds: Deeds::default(),
                 floor: Floor::None,
+                serializable: false,
                 last: Default::default(),
                 usual: None,
                 skipping: false,

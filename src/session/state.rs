@@ -133,6 +133,8 @@ pub(super) struct Session {
     pub pins: Pins,
     pub deeds: Deeds,
     pub floor: Floor,
+    /// A standby has said that the user's or the database's default isolation is not for it.
+    pub serializable: bool,
     pub last: LastRoute,
     /// The replica it read from last.
     pub usual: Option<usize>,

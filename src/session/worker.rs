@@ -195,7 +195,14 @@ impl Worker {
             }
         }
         let generation = self.shared.snapshot.load().generation;
-        self.tenants.borrow_mut().retain(|_, tenant| tenant.generation == generation);
+        // A client may ask a `*` entry for any name; what nobody uses and has no connections costs nothing to make again.
+        self.tenants.borrow_mut().retain(|_, tenant| {
+            let used = Rc::strong_count(tenant) > 1 || tenant.locals.iter().any(|local| local.pool.census().0 > 0);
+            tenant.generation == generation && used
+        });
+        if self.index == 0 {
+            self.shared.pools.forget_unused();
+        }
         self.intern.borrow_mut().sweep();
     }
 }

@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
 const TABLE: &str = "drop table if exists w cascade; create table w(n int);
     create or replace function w_insert() returns int language sql as 'insert into w values (1) returning 1';
     create or replace function w_hidden() returns int stable language plpgsql as 'begin return w_insert(); end';
+    create or replace view w_view as select w_insert() as n;
     create or replace procedure w_call() language plpgsql as 'begin insert into w values (1); end';
     create or replace procedure w_fails() language plpgsql as
         $$begin insert into w values (1); commit; raise exception 'after the commit'; end$$";
@@ -38,6 +39,8 @@ const WRITES: &[&[&str]] = &[
     &["select w_insert()"],
     &["select w_hidden()"],
     &["ext: select * from w_insert()"],
+    &["select n as a from w_view"],
+    &["ext: select n as b from w_view"],
     &["begin", "declare c cursor for select w_insert()", "fetch c", "commit"],
     &["begin", "declare c cursor with hold for select w_insert()", "commit", "close c"],
     &["with x as (insert into w values (1) returning 1) select * from x"],

@@ -10,7 +10,7 @@ use pgsluice::cli::demo::Stop;
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("nodes", Pgsluice:
         a_replica_lost_is_not_missed, all_replicas_lost_leave_the_primary, without_a_primary_reads_go_on, a_promoted_replica_takes_writes,
-        a_restarted_primary_is_found_again, a_frozen_replica_is_left, the_proxy_starts_before_the_servers))
+        a_restarted_primary_is_found_again, what_a_primary_may_have_done_is_not_done_twice, a_frozen_replica_is_left, the_proxy_starts_before_the_servers))
 }
 
 const TABLE: &str =
@@ -110,6 +110,23 @@ fn a_restarted_primary_is_found_again(world: &World) {
     }
     let mut client = proxy.login();
     eventually("the primary to be used", || client.query("update t set v = 'z' where id = 1").sqlstate().is_none());
+}
+
+/// A plain SELECT may be of a view that writes. On a primary that died nobody can tell, so it is not run again.
+fn what_a_primary_may_have_done_is_not_done_twice(world: &World) {
+    let cluster = world.own_cluster(0);
+    let proxy = world.start_proxy(&Setup::default(), &cluster);
+    let mut client = proxy.login();
+    client.send(&crate::frontend::query("select pg_sleep(60)")).expect("send");
+    eventually("the statement to run", || {
+        cluster
+            .primary()
+            .psql("select count(*) from pg_stat_activity where query = 'select pg_sleep(60)'")
+            .is_ok_and(|n| n.trim() == "1")
+    });
+    cluster.primary().stop(Stop::Kill).expect("kill");
+    let (reply, _) = client.recv_until(b'Z', 1);
+    assert_eq!(reply.sqlstate().as_deref(), Some("08006"));
 }
 
 /// A replica that keeps its sockets open and answers nothing.

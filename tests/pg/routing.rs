@@ -12,7 +12,7 @@ pub fn cases() -> Vec<Case> {
     let mut all = Vec::from(cases!("routing", Pgsluice:
         the_servers_agree, both_replicas_take_reads, reasons_are_said, own_writes_are_read,
         a_stale_replica_is_not_read_after_a_write, a_named_statement_works_on_every_node, an_unmatched_statement_forgets_the_one_before,
-        a_primary_alone_takes_all, hints_are_obeyed_only_where_they_stand));
+        a_serializable_role_teaches_nothing_about_statements, a_primary_alone_takes_all, hints_are_obeyed_only_where_they_stand));
     all.extend(cases!("routing", Global: writes_are_seen_at_once_everywhere_in_global_mode));
     all.extend(cases!("routing", Cache: the_cache_forgets_what_was_written, cached_answers_keep_their_shape));
     all
@@ -164,6 +164,28 @@ fn an_unmatched_statement_forgets_the_one_before(world: &World) {
         assert_eq!(reply.letters(), "1 2 n C(INSERT 0 1) Z(I)");
         assert_eq!(client.route().role, "primary");
     }
+}
+
+/// B285: a role whose default isolation no standby takes is served by the primary; its statements are still reads for others.
+fn a_serializable_role_teaches_nothing_about_statements(world: &World) {
+    table(world);
+    world.superuser("alter role bob set default_transaction_isolation = 'serializable'");
+    world.superuser("grant select on t to bob");
+    world.settle();
+    let proxy = world.start_proxy(&Setup::default().size(3), world.cluster());
+    let mut bob = proxy.login_as(&crate::client::Login::default().user("bob"));
+    let sql = "select count(*) from t where id = 3";
+    let reasons: Vec<String> = (0..3)
+        .map(|_| {
+            assert_eq!(bob.value(sql), "1");
+            bob.route().reason
+        })
+        .collect();
+    world.superuser("alter role bob reset default_transaction_isolation");
+    assert_eq!(reasons, ["retried", "serializable", "serializable"]);
+    let mut app = proxy.login();
+    app.query(sql);
+    assert_eq!(app.route().role, "replica");
 }
 
 fn a_primary_alone_takes_all(world: &World) {
