@@ -6,15 +6,42 @@ cd "$(dirname "$0")/.."
 
 kind=${1:-base}
 packages="build-essential pkg-config clang libclang-dev postgresql"
+# unless COMMAND PACKAGE: wanted only if the command did not come from elsewhere.
+unless() { command -v "$1" >/dev/null || packages="$packages $2"; }
 case $kind in
     base) ;;
-    compare) packages="$packages pgbouncer" ;;
-    drivers) packages="$packages python3-venv" ;;
+    compare) packages="$packages python3 pgbouncer" ;;
+    drivers)
+        packages="$packages python3-venv"
+        unless node nodejs
+        unless npm npm
+        unless javac default-jdk-headless
+        unless mvn maven
+        # Debian's go is older than pgx asks for; without one that is new enough that driver is skipped, and says so.
+        ;;
     *) echo "setup.sh: base, compare or drivers" >&2; exit 2 ;;
 esac
 
+# apt PACKAGE...: as root, by sudo, or by whoever reads what to type.
+apt() {
+    if [ "$(id -u)" = 0 ]; then as=
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as=sudo
+    else
+        echo "setup: please run as root:" >&2
+        echo "    apt-get update && apt-get install -y --no-install-recommends $*" >&2
+        exit 1
+    fi
+    echo "setup: installing $*"
+    $as apt-get update -q
+    $as env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+}
+
 minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 [ -d "$HOME/.cargo/bin" ] && PATH="$HOME/.cargo/bin:$PATH"
+if ! command -v cargo >/dev/null && apt-cache show rustup >/dev/null 2>&1; then
+    apt rustup ca-certificates
+    rustup toolchain install stable --profile minimal --component rustfmt,clippy
+fi
 if ! command -v cargo >/dev/null; then
     echo "setup: there is no cargo. Debian's is too old for this crate (Rust $minimum or newer); install rustup, then run" >&2
     echo "    rustup toolchain install stable --component rustfmt,clippy" >&2
@@ -36,24 +63,13 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 missing=
 for package in $packages; do
+    case $package in
+        # PostgreSQL may be there without the metapackage.
+        postgresql) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && continue ;;
+    esac
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
 done
-# PostgreSQL may be there without the metapackage.
-if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
-    missing=$(printf '%s' "$missing" | sed 's/ postgresql\( \|$\)/ /')
-fi
-if [ -n "$(printf '%s' "$missing" | tr -d ' ')" ]; then
-    install="apt-get install -y --no-install-recommends$missing"
-    if [ "$(id -u)" = 0 ]; then as=
-    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as=sudo
-    else
-        echo "setup: please run as root:" >&2
-        echo "    apt-get update && $install" >&2
-        exit 1
-    fi
-    echo "setup: installing$missing"
-    $as apt-get update -q
-    DEBIAN_FRONTEND=noninteractive $as $install
-fi
+# shellcheck disable=SC2086
+[ -z "$missing" ] || apt $missing
 mkdir -p .cache
 : >"$stamp"

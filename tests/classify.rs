@@ -63,7 +63,7 @@ fn judge(input: &str) -> String {
     let memory = Arc::new(Misroutes::new(10));
     let caps = Caps { parse: 1 << 20, entries: 100 };
     let mut classifier = Classifier::new(ShapeKey::random(), functions, memory, caps);
-    let rules = StringRules { standard_conforming_strings: conform };
+    let rules = StringRules { standard_conforming_strings: conform, ..StringRules::default() };
     let first = classifier.classify(text.as_bytes(), rules);
     let second = classifier.classify(text.as_bytes(), rules);
     assert_eq!(first.known, second.known, "{input}: a hit and a miss differ");

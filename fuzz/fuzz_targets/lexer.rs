@@ -23,7 +23,7 @@ thread_local! {
 
 fuzz_target!(|text: &[u8]| {
     for standard_conforming_strings in [true, false] {
-        let rules = StringRules { standard_conforming_strings };
+        let rules = StringRules { standard_conforming_strings, ..StringRules::default() };
         let fresh = classifier(8).classify(text, rules);
         let seasoned = SEASONED.with_borrow_mut(|seasoned| seasoned.classify(text, rules));
         assert_eq!(fresh.known, seasoned.known);

@@ -1,4 +1,4 @@
-//! Listening sockets. Each has a thread that accepts and hands each client to the worker with the fewest.
+//! Listening sockets. The first worker accepts on all of them and hands each client to the worker with the fewest.
 
 use std::{
     fs, io,
@@ -6,14 +6,13 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixListener},
     path::PathBuf,
     sync::Arc,
-    thread,
     time::Duration,
 };
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use super::workers::Mailbox;
-use crate::{config::Listen, net::Parked, session::Shared};
+use super::workers::{Arrival, Mailbox};
+use crate::{config::Listen, net::Stream, session::Shared};
 
 /// Connections the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 4096;
@@ -31,6 +30,15 @@ impl Door {
             Listen::Tcp(address) => {
                 let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
                 socket.set_reuse_address(true)?;
+                // What is set on the listener, its connections inherit (tcp(7), Linux): no system call for each of them.
+                socket.set_tcp_nodelay(true)?;
+                socket.set_keepalive(true)?;
+                let keep_alive = TcpKeepalive::new()
+                    .with_time(Duration::from_secs(60))
+                    .with_interval(Duration::from_secs(10))
+                    .with_retries(3);
+                socket.set_tcp_keepalive(&keep_alive)?;
+                socket.set_nonblocking(true)?;
                 socket
                     .bind(&(*address).into())
                     .and_then(|()| socket.listen(BACKLOG))
@@ -47,6 +55,7 @@ impl Door {
                     fs::remove_file(&path).map_err(named)?;
                 }
                 let listener = UnixListener::bind(&path).map_err(named)?;
+                listener.set_nonblocking(true)?;
                 // As PostgreSQL's unix_socket_permissions: who may connect is decided by authentication.
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).map_err(named)?;
                 Ok(Self::Unix(listener, path))
@@ -83,47 +92,60 @@ impl Door {
         let _ = socket.shutdown(std::net::Shutdown::Both);
     }
 
-    fn accept(&self) -> io::Result<Parked> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(true)?;
-                let keep_alive = TcpKeepalive::new()
-                    .with_time(Duration::from_secs(60))
-                    .with_interval(Duration::from_secs(10))
-                    .with_retries(3);
-                SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
-                Ok(Parked::Tcp(stream))
-            }
-            Self::Unix(listener, _) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(Parked::Unix(stream))
-            }
-        }
+    /// Joins the reactor of the current thread.
+    fn watch(self) -> io::Result<Watched> {
+        Ok(match self {
+            Self::Tcp(listener) => Watched::Tcp(tokio::net::TcpListener::from_std(listener)?),
+            Self::Unix(listener, _) => Watched::Unix(tokio::net::UnixListener::from_std(listener)?),
+        })
     }
 }
 
-/// Accepts on a thread of its own until the process drains.
-pub(super) fn start(door: Door, mailboxes: Vec<Mailbox>, shared: Arc<Shared>) -> io::Result<()> {
-    thread::Builder::new().name("accept".into()).spawn(move || {
-        loop {
-            match door.accept() {
-                Ok(socket) => {
-                    let (connected, fits) = shared.connect();
-                    if let Some(mailbox) = mailboxes.iter().min_by_key(|mailbox| mailbox.load()) {
-                        mailbox.hand(socket, connected, !fits);
+/// A listener that a reactor watches.
+enum Watched {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Watched {
+    async fn accept(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Self::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
+            Self::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+        })
+    }
+}
+
+/// Accepts until the process drains. Runs on the first worker; `serve` takes the clients that stay there.
+pub(super) async fn accept(door: Door, mailboxes: Vec<Mailbox>, shared: Arc<Shared>, serve: impl Fn(Arrival)) {
+    let address = door.address();
+    let door = match door.watch() {
+        Ok(door) => door,
+        Err(error) => {
+            tracing::error!(address, %error, "the listener cannot be watched");
+            return;
+        }
+    };
+    loop {
+        match door.accept().await {
+            Ok(stream) => {
+                let (connected, fits) = shared.connect();
+                let arrival = Arrival { stream, connected, over: !fits };
+                match mailboxes.iter().enumerate().min_by_key(|(_, mailbox)| mailbox.load()) {
+                    Some((0, mailbox)) => {
+                        mailbox.expect();
+                        serve(arrival);
                     }
-                }
-                Err(_) if shared.is_draining() => return,
-                Err(error) => {
-                    // Out of descriptors, mostly: give those who leave time to leave.
-                    tracing::warn!(%error, "accepting a client failed");
-                    thread::sleep(Duration::from_millis(50));
+                    Some((_, mailbox)) => mailbox.hand(arrival).await,
+                    None => return,
                 }
             }
+            Err(_) if shared.is_draining() => return,
+            Err(error) => {
+                // Out of descriptors, mostly: give those who leave time to leave.
+                tracing::warn!(%error, "accepting a client failed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
         }
-    })?;
-    Ok(())
+    }
 }

@@ -51,7 +51,7 @@ impl Reloader {
         let views = (0..config.databases.len()).filter_map(|i| self.cluster.view(i)).collect();
         let generation = Generation(old.generation.0 + 1);
         let snapshot = Snapshot::new(generation, Arc::clone(&config), views, Some(&old));
-        self.shared.snapshot.store(Arc::new(snapshot));
+        self.shared.publish(snapshot);
         self.shared.pools.retain(|key| {
             config.databases.iter().any(|database| {
                 database.nodes.iter().any(|n| n.id == key.node && Address::new(&n.host, n.port) == key.address)

@@ -8,18 +8,17 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
 use tokio::{
     runtime::Builder,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 
 use super::{
-    listen::{self, Door},
+    listen::Door,
     reload::Reloader,
     workers::{self, Brain, Letter, Mailbox},
 };
@@ -55,10 +54,12 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let clock = Clock::start();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let _inside = runtime.enter();
+    // Before anything else is done: by default each of them ends the process.
+    let signals = Signals::install()?;
     let cluster = Cluster::start(Arc::clone(&config), clock);
 
     let doors = config.listen.iter().map(|l| Door::open(l, config.port())).collect::<io::Result<Vec<Door>>>()?;
-    let admin = config.admin.as_ref().map(|admin| bind_admin(admin)).transpose()?;
+    let admin = config.admin.as_ref().map(bind_admin).transpose()?;
 
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
     let views = (0..config.databases.len()).filter_map(|i| cluster.view(i)).collect();
@@ -72,6 +73,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         keys: Keys::default(),
         admission: Admission::default(),
         mock: MockSecret::random(),
+        generation: AtomicU64::new(1),
         schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),
         clock,
@@ -99,7 +101,9 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         let handles = doors.iter().map(Door::handle).collect::<io::Result<Vec<Door>>>()?;
         for door in doors {
             tracing::info!(address = door.address(), "listening");
-            listen::start(door, mailboxes.clone(), Arc::clone(&shared))?;
+            if let Some(first) = mailboxes.first() {
+                first.tell(Letter::Listen(door, mailboxes.clone()));
+            }
         }
         if let Some(listener) = admin {
             let state = admin_state(&cluster, &metrics, &reloader, &shared);
@@ -109,26 +113,42 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
                 }
             });
         }
-        until_asked(&reloader).await?;
+        signals.until_asked(&reloader).await;
         drain(&shared, &mailboxes, &handles).await;
         cluster.shutdown();
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Returns on SIGTERM or SIGINT; reloads on SIGHUP meanwhile.
-async fn until_asked(reloader: &Arc<Reloader>) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => {
-                let reloader = Arc::clone(reloader);
-                // Hashing new passwords takes time that the probes should not lose. The faults are logged there.
-                thread::spawn(move || drop(reloader.reload()));
+/// What the process listens to. A signal that comes before anybody waits for it is kept.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Call inside the runtime that will wait for them.
+    fn install() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns on SIGTERM or SIGINT; reloads on SIGHUP meanwhile.
+    async fn until_asked(mut self, reloader: &Arc<Reloader>) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {
+                    let reloader = Arc::clone(reloader);
+                    // Hashing new passwords takes time that the probes should not lose; but those of new nodes are started in this
+                    // runtime, so it is not a thread of its own. The faults are logged there.
+                    tokio::task::spawn_blocking(move || drop(reloader.reload()));
+                }
             }
         }
     }

@@ -13,8 +13,9 @@ use std::{
 
 use tokio::{sync::mpsc, task::LocalSet};
 
+use super::listen::{self, Door};
 use crate::{
-    net::Parked,
+    net::{Parked, Stream},
     session::{Connected, Shared, Worker, serve},
     sql::{Caps, Classifier, Functions, Misroutes, ShapeKey},
 };
@@ -26,12 +27,21 @@ const SHAPES: usize = 50_000;
 
 /// What a worker is told.
 pub(super) enum Letter {
-    /// A client was accepted; `over` says that there are too many.
+    /// A client that another worker accepted.
     Client { socket: Parked, connected: Connected, over: bool },
+    /// Accept here; sent to the first worker.
+    Listen(Door, Vec<Mailbox>),
     /// A CancelRequest for the session of this pid.
     Cancel(u32),
     /// Sessions end as soon as they are idle.
     Drain,
+}
+
+/// A client that was accepted; `over` says that there are too many.
+pub(super) struct Arrival {
+    pub stream: Stream,
+    pub connected: Connected,
+    pub over: bool,
 }
 
 /// The way to one worker.
@@ -54,10 +64,23 @@ impl Mailbox {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Hands a client over; waits while the worker's mailbox is full. Called from an acceptor's thread.
-    pub(super) fn hand(&self, socket: Parked, connected: Connected, over: bool) {
+    /// One more client, served by its acceptor itself.
+    pub(super) fn expect(&self) {
         self.clients.fetch_add(1, Ordering::Relaxed);
-        if self.letters.blocking_send(Letter::Client { socket, connected, over }).is_err() {
+    }
+
+    /// Hands a client over; waits while the worker's mailbox is full.
+    pub(super) async fn hand(&self, arrival: Arrival) {
+        let Arrival { stream, connected, over } = arrival;
+        let socket = match stream.park() {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "a client's socket could not be handed over");
+                return;
+            }
+        };
+        self.expect();
+        if self.letters.send(Letter::Client { socket, connected, over }).await.is_err() {
             self.clients.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -107,20 +130,24 @@ async fn work(worker: Rc<Worker>, mut inbox: Inbox) {
             sweeper.sweep();
         }
     });
+    let clients = Arc::clone(&inbox.clients);
+    let hosts = Rc::clone(&worker);
+    let host = move |arrival: Arrival| {
+        let (left, worker) = (Left(Arc::clone(&clients)), Rc::clone(&hosts));
+        tokio::task::spawn_local(async move {
+            let _left = left;
+            serve(arrival.stream, worker, arrival.connected, arrival.over).await;
+        });
+    };
     while let Some(letter) = inbox.letters.recv().await {
         match letter {
-            Letter::Client { socket, connected, over } => {
-                let left = Left(Arc::clone(&inbox.clients));
-                match socket.unpark() {
-                    Ok(stream) => {
-                        let worker = Rc::clone(&worker);
-                        tokio::task::spawn_local(async move {
-                            let _left = left;
-                            serve(stream, worker, connected, over).await;
-                        });
-                    }
-                    Err(error) => tracing::warn!(%error, "a client's socket could not be watched"),
-                }
+            Letter::Client { socket, connected, over } => match socket.unpark() {
+                Ok(stream) => host(Arrival { stream, connected, over }),
+                Err(error) => tracing::warn!(%error, "a client's socket could not be watched"),
+            },
+            Letter::Listen(door, mailboxes) => {
+                let shared = Arc::clone(&worker.shared);
+                tokio::task::spawn_local(listen::accept(door, mailboxes, shared, host.clone()));
             }
             Letter::Cancel(pid) => worker.cancel(pid),
             Letter::Drain => worker.drain(),

@@ -18,4 +18,9 @@ impl Clock {
     pub fn now(&self) -> Duration {
         self.origin.elapsed()
     }
+
+    /// A moment that was taken already; zero if it was before the clock's.
+    pub fn at(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.origin)
+    }
 }

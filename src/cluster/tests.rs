@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::{
     base::{Lsn, NodeId},
     config::{
-        AuthMethod, Balance, Config, Consistency, Database, Limits, Log, LogFormat, MaxLag, Node, OnNoReplica,
-        OnTimeout, Pool, PoolMode, Reads, RoleSetting, Routing, Secret, UnknownFunctions, User,
+        AuthMethod, Balance, Config, Consistency, Database, GuardMode, Limits, Log, LogFormat, MaxLag, Node,
+        OnNoReplica, OnTimeout, Pool, PoolMode, Reads, RoleSetting, Routing, Secret, SessionGuard, UnknownFunctions,
+        User,
     },
     route::{ClusterView, Role},
 };
@@ -89,6 +90,8 @@ fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> 
         },
         admin: None,
         log: Log { level: "info".to_owned(), format: LogFormat::Text },
+        session_guard: SessionGuard { mode: GuardMode::Pin, features: Vec::new() },
+        rules: Vec::new(),
     })
 }
 

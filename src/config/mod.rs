@@ -30,7 +30,7 @@ pub use schema::json_schema;
 pub struct Config {
     /// Where clients connect. Not reloadable.
     pub listen: Vec<Listen>,
-    /// Reactor threads, ≥ 1 (`auto` = one per core). Not reloadable.
+    /// Reactor threads, ≥ 1 (`auto` = one for every two cores). Not reloadable.
     pub workers: usize,
     /// What clients may ask for. Reloadable.
     pub databases: Vec<Arc<Database>>,

@@ -30,7 +30,7 @@ section! {
     Raw {
         /// Where clients connect: host:port, or an absolute directory for a Unix socket; one, or a list
         listen: OneOrMany<String> = "[]", required, restart;
-        /// Reactor threads: auto (one per core) or a number
+        /// Reactor threads: auto (one for every two cores) or a number
         workers: Workers = "auto", restart;
         /// What clients may ask for, by name; "*" takes any other name
         databases: Named<RawDatabase> = "{}", required;

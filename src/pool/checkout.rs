@@ -90,6 +90,8 @@ pub struct Pool {
     login: ArcSwap<Login>,
     settings: ArcSwap<Settings>,
     cap: AtomicUsize,
+    /// `max_lifetime` in milliseconds, here because every checkout asks for it.
+    lifetime_ms: AtomicU64,
     shelves: Box<[Shelf]>,
     total: AtomicUsize,
     tickets: AtomicU64,
@@ -162,6 +164,7 @@ impl Pool {
             address,
             login: ArcSwap::from_pointee(login),
             cap: AtomicUsize::new(settings.size),
+            lifetime_ms: AtomicU64::new(millis(settings.max_lifetime)),
             settings: ArcSwap::from_pointee(settings),
             shelves: (0..workers).map(|_| CachePadded::new(Mutex::new(Vec::new()))).collect(),
             total: AtomicUsize::new(0),
@@ -177,6 +180,7 @@ impl Pool {
     /// Takes over a reload's settings and credentials.
     pub fn reconfigure(self: &Arc<Self>, login: Login, settings: Settings) {
         self.cap.store(settings.size, Ordering::Relaxed);
+        self.lifetime_ms.store(millis(settings.max_lifetime), Ordering::Relaxed);
         self.settings.store(Arc::new(settings));
         self.login.store(Arc::new(login));
         self.match_waiters(0);
@@ -189,12 +193,13 @@ impl Pool {
             self.forget(std::mem::take(&mut *shelf.lock()));
         }
         for waiter in self.queue.lock().drain(..) {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
             drop(waiter);
         }
     }
 
     /// Connections dialled to an earlier incarnation of the node are not lent again.
-    pub fn require_epoch(&self, epoch: u64) {
+    pub fn require_epoch(self: &Arc<Self>, epoch: u64) {
         if self.epoch.load(Ordering::Relaxed) < epoch {
             self.epoch.fetch_max(epoch, Ordering::Relaxed);
             for shelf in &self.shelves {
@@ -206,6 +211,7 @@ impl Pool {
                 };
                 self.forget(stale);
             }
+            self.match_waiters(0);
         }
     }
 
@@ -287,7 +293,7 @@ impl Pool {
     /// Fit to be lent: of the node's present incarnation, young enough, and silent. A server that says anything while idle is
     /// ending (57P01, end of file) or has changed its settings; either way a fresh connection is right.
     fn is_fit(&self, server: &Server, now: Instant) -> bool {
-        let lifetime = self.settings.load().max_lifetime;
+        let lifetime = Duration::from_millis(self.lifetime_ms.load(Ordering::Relaxed));
         server.epoch >= self.epoch.load(Ordering::Relaxed)
             && (lifetime.is_zero() || now.duration_since(server.born) < lifetime)
             && !server.stream.is_readable()
@@ -300,6 +306,9 @@ impl Pool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         self.queue.lock().push_back(Waiter { ticket, gets });
         let _leave = Leave { pool: self, ticket };
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(CheckoutError::Closed);
+        }
         // What was given back between the first try and the queue would otherwise lie on a shelf unseen.
         self.match_waiters(worker);
         match tokio::time::timeout(deadline, &mut got).await {
@@ -315,8 +324,11 @@ impl Pool {
 
     /// Puts a clean connection where the next one finds it.
     pub(super) fn shelve(self: &Arc<Self>, worker: usize, mut server: Box<Server>, now: Instant) {
-        if self.closed.load(Ordering::Relaxed) || server.epoch < self.epoch.load(Ordering::Relaxed) {
-            self.forget(vec![server]);
+        // A reload may have made the cap smaller.
+        let surplus = self.total.load(Ordering::Relaxed) > self.cap.load(Ordering::Relaxed);
+        if surplus || self.closed.load(Ordering::Relaxed) || server.epoch < self.epoch.load(Ordering::Relaxed) {
+            drop(server);
+            self.vacate();
             return;
         }
         server.idle_since = now;
@@ -355,6 +367,7 @@ impl Pool {
     }
 
     /// Closes idle connections.
+    #[expect(clippy::vec_box, reason = "a server moves between shelves and leases in its box")]
     fn forget(&self, servers: Vec<Box<Server>>) {
         self.total.fetch_sub(servers.len(), Ordering::SeqCst);
     }
@@ -397,6 +410,10 @@ impl Pool {
         let settings = self.settings.load();
         settings.min_idle.saturating_sub(idle).min(settings.size.saturating_sub(total))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Takes the waiter out of the queue however the wait ends.

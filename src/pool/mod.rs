@@ -18,3 +18,6 @@ pub use params::{Change, Params, Together, quote_literal};
 pub use prepared::{Prepared, StatementId};
 pub use registry::{PoolKey, Pools};
 pub use server::{BackendKey, CancelTarget, Server, Welcome, cancel};
+
+#[cfg(test)]
+mod tests;

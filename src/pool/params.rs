@@ -89,13 +89,17 @@ impl Params {
             return Self(None);
         }
         let (mut all, mut meaning) = (DefaultHasher::new(), DefaultHasher::new());
+        let mut plain = true;
         for (name, value) in &values {
             (name, value).hash(&mut all);
             if !MEANINGLESS.contains(&&**name) {
                 (name, value).hash(&mut meaning);
+                plain = false;
             }
         }
-        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning: meaning.finish() })))
+        // The same as without any settings at all.
+        let meaning = if plain { 0 } else { meaning.finish() };
+        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning })))
     }
 
     fn map(&self) -> BTreeMap<Box<str>, Box<str>> {
@@ -148,8 +152,10 @@ impl Params {
         let mut sql = String::new();
         let mut together = Together::Yes;
         // Identity first back to the login user, so that the rest is set with its rights; then forward, last.
+        // A change of the session's user takes the role back as well (SetSessionUserId).
+        let moves = |name: &str| differs(name) || (name == "role" && differs("session_authorization"));
         for name in ["role", "session_authorization"] {
-            if differs(name) && have.contains_key(name) {
+            if moves(name) && have.contains_key(name) {
                 sql.push_str(if name == "role" { "RESET ROLE;" } else { "RESET SESSION AUTHORIZATION;" });
                 together = Together::No;
             }
@@ -167,7 +173,7 @@ impl Params {
         let mut sets: Vec<(&str, &str)> =
             want.iter().filter(|(n, _)| differs(n) && !identity(n)).map(|(n, v)| (&**n, &**v)).collect();
         for name in ["session_authorization", "role"] {
-            if let Some(value) = want.get(name).filter(|_| differs(name)) {
+            if let Some(value) = want.get(name).filter(|_| moves(name)) {
                 sets.push((name, value));
                 together = Together::No;
             }
@@ -216,48 +222,4 @@ pub fn quote_literal(out: &mut String, value: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn params(pairs: &[(&str, &str)]) -> Params {
-        Params::default().with(pairs.iter().map(|(n, v)| (*n, Some(*v))))
-    }
-
-    #[test]
-    fn the_change_between_two_sets() {
-        let check = |have: &[(&str, &str)], want: &[(&str, &str)], expected: Option<(&str, Together)>| {
-            let change = params(have).change_to(&params(want));
-            assert_eq!(change.as_ref().map(|c| (c.sql.as_str(), c.together)), expected, "{have:?} → {want:?}");
-        };
-        check(&[], &[], None);
-        check(&[("timezone", "UTC")], &[("timezone", "UTC")], None);
-        check(
-            &[],
-            &[("timezone", "UTC")],
-            Some(("SELECT pg_catalog.set_config('timezone','UTC',false)", Together::Yes)),
-        );
-        check(&[("timezone", "UTC")], &[], Some(("RESET \"timezone\";", Together::Yes)));
-        check(&[("app.x", "1")], &[], Some(("RESET \"app\".\"x\";", Together::Yes)));
-        check(
-            &[("role", "r"), ("datestyle", "ISO, MDY")],
-            &[("role", "s"), ("search_path", "a, \"B c\"")],
-            Some((
-                "RESET ROLE;RESET \"datestyle\";SELECT pg_catalog.set_config('search_path','a, \"B c\"',false),pg_catalog.set_config('role','s',false)",
-                Together::No,
-            )),
-        );
-        check(
-            &[],
-            &[("app.x", "it's \\ here")],
-            Some(("SELECT pg_catalog.set_config('app.x',E'it''s \\\\ here',false)", Together::No)),
-        );
-        check(
-            &[],
-            &[("statement_timeout", "1ms"), ("timezone", "UTC")],
-            Some((
-                "SELECT pg_catalog.set_config('statement_timeout','1ms',false),pg_catalog.set_config('timezone','UTC',false)",
-                Together::No,
-            )),
-        );
-    }
-}
+mod tests;

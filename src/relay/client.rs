@@ -16,6 +16,9 @@ use crate::{
 /// A read asks for at least this much room.
 const ROOM: usize = 4 * 1024;
 
+/// Bytes a client may leave untaken before we stop reading what it sends.
+const UNTAKEN: usize = 256 * 1024;
+
 /// The client left, or its socket failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientGone {
@@ -80,11 +83,6 @@ impl Client {
 
     /// Reads what has arrived behind what is pending; `Ok(0)` is the end of the stream.
     pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        match self.stream.poll_readable(cx) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-            Poll::Ready(Ok(())) => {}
-        }
         if self.inbox.is_empty() {
             self.inbox = self.buffers.lend_inbox();
         }
@@ -96,8 +94,11 @@ impl Client {
             self.inbox.resize(self.inbox.len() * 2, 0);
         }
         let polled = self.stream.poll_read(cx, &mut self.inbox[self.end..]);
-        if let Poll::Ready(Ok(n)) = &polled {
-            self.end += n;
+        match &polled {
+            Poll::Ready(Ok(n)) => self.end += n,
+            // Whoever waits owns no buffer.
+            Poll::Pending if self.end == 0 => self.rest(),
+            Poll::Pending | Poll::Ready(Err(_)) => {}
         }
         if let Poll::Ready(Ok(0)) = polled {
             self.eof = true;
@@ -116,9 +117,9 @@ impl Client {
         }
     }
 
-    /// Is there something it has not taken?
-    pub fn owes_nothing(&self) -> bool {
-        self.out.is_empty()
+    /// It has left so much untaken that nothing more is done for it.
+    pub fn is_full(&self) -> bool {
+        self.out.len() - self.sent > UNTAKEN
     }
 
     /// Writes until the client has taken everything.

@@ -19,7 +19,7 @@ const HOLD: usize = 1024 * 1024;
 const COLLECT: usize = 1024 * 1024;
 
 /// The server broke the protocol, or we have lost count; either way the connection is unusable.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Violation {
     /// A message that nobody asked for.
     #[error("unexpected message {tag:?} while {owed} was owed", tag = char::from(*tag))]
@@ -144,6 +144,7 @@ impl Feed {
         self.copy_in = false;
         self.status = None;
         self.skipping = false;
+        self.fatal = None;
         self.name_changes = 0;
         self.skipped.clear();
     }
@@ -189,8 +190,11 @@ impl Feed {
                 if total <= HOLD {
                     break;
                 }
-                // Too long to hold: rows of ours are not that long, so this is a huge description or notice of the client's.
-                if matches!(tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE | tag::PARAMETER_STATUS) {
+                // Too long to hold: a huge description or notice of the client's may stream, what we must read whole may not.
+                let kept = matches!(self.queue.front(), Some(Owed::Reply { show: Show::Collect, .. }));
+                if matches!(tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE | tag::PARAMETER_STATUS)
+                    || (tag == tag::DATA_ROW && kept)
+                {
                     return Err(Violation::BadLength { tag, len });
                 }
             }

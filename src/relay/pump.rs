@@ -20,6 +20,9 @@ const LOOK_AHEAD: usize = 16 * 1024;
 /// Bytes on their way to the server beyond which the client is not read.
 const IN_FLIGHT: usize = 128 * 1024;
 
+/// Replies of an attempt that are held back; when there are more, there is no way back.
+const HELD: usize = 256 * 1024;
+
 /// Bytes for the server, and how many more of the client's follow unread.
 #[derive(Debug, Default)]
 pub struct Outgoing {
@@ -78,6 +81,8 @@ pub enum Outcome {
     ClientGone(ClientGone),
     /// The client broke the protocol inside a COPY.
     ClientBroke(WireError),
+    /// A cancel did not end the request in time. Only whoever pumps with a deadline says so.
+    Overdue,
     /// The server's connection ended.
     ServerLost(Option<io::Error>),
     /// The server broke the protocol.
@@ -115,6 +120,9 @@ impl Exchange<'_> {
                 Poll::Ready(Err(e)) => return Poll::Ready(self.last_words(cx, e)),
             };
             // An attempt holds its replies back until there is no way back.
+            if self.is_attempt() && self.client.out.len() > HELD {
+                self.feed.delivered = true;
+            }
             let may_flush = self.feed.delivered || !self.is_attempt();
             let blocked = if may_flush {
                 match self.client.poll_flush(cx) {
@@ -139,6 +147,9 @@ impl Exchange<'_> {
                     Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
                     Poll::Pending => {}
                 }
+            }
+            if blocked && self.client.is_full() && matches!(until, Until::ClientSpeaks { .. }) {
+                return Poll::Pending;
             }
             match self.poll_client(cx, until, sending) {
                 Poll::Ready(None) => continue,

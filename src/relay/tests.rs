@@ -1,1 +1,8 @@
+//! The pure half against scripted server bytes, and the pump against real sockets.
 
+mod cuts;
+mod feed;
+mod long;
+mod pump;
+
+mod words;

@@ -11,6 +11,7 @@ pub(super) fn choose(
     fit: &[usize],
     nodes: &[NodeView],
     balance: Balance,
+    usual: Option<usize>,
     dice: &mut Dice,
     now: Duration,
 ) -> Option<usize> {
@@ -18,7 +19,7 @@ pub(super) fn choose(
         [] => None,
         [only] => Some(*only),
         _ => match balance {
-            Balance::LeastLatency => two_choices(fit, nodes, dice, now),
+            Balance::LeastLatency => two_choices(fit, nodes, usual, dice, now),
             Balance::LeastConnections => least_connections(fit, nodes, dice),
             Balance::RoundRobin => {
                 let ticket = dice.turn(total_weight(fit, nodes));
@@ -32,11 +33,23 @@ pub(super) fn choose(
     }
 }
 
+/// How many times dearer than another a session's usual replica may be before the session moves.
+const LOYALTY: u128 = 4;
+
 /// Two at random, the cheaper one wins: nearly as even as comparing all, without the whole herd running to the node
-/// that looked best a moment ago (Mitzenmacher, "The power of two choices").
-fn two_choices(fit: &[usize], nodes: &[NodeView], dice: &mut Dice, now: Duration) -> Option<usize> {
+/// that looked best a moment ago (Mitzenmacher, "The power of two choices"). A session that has a usual replica compares
+/// that one with one other and stays unless it is much dearer: its reads seldom see time go backwards, and its server
+/// connections stay warm.
+fn two_choices(
+    fit: &[usize],
+    nodes: &[NodeView],
+    usual: Option<usize>,
+    dice: &mut Dice,
+    now: Duration,
+) -> Option<usize> {
     let count = fit.len() as u64;
-    let first = dice.roll(count);
+    let usual = usual.and_then(|index| fit.iter().position(|&fit| fit == index));
+    let first = usual.map_or_else(|| dice.roll(count), |at| at as u64);
     let second = (first + 1 + dice.roll(count - 1)) % count;
     let (a, b) = (*fit.get(first as usize)?, *fit.get(second as usize)?);
     let cost = |index: usize| {
@@ -44,7 +57,9 @@ fn two_choices(fit: &[usize], nodes: &[NodeView], dice: &mut Dice, now: Duration
         let work = u128::from(node.load.in_flight() + 1) * node.load.latency(now).as_nanos();
         Some((work, node.weight))
     };
-    Some(if cheaper(cost(b)?, cost(a)?) == Ordering::Less { b } else { a })
+    let (work, weight) = cost(b)?;
+    let work = if usual.is_some() { work.saturating_mul(LOYALTY) } else { work };
+    Some(if cheaper((work, weight), cost(a)?) == Ordering::Less { b } else { a })
 }
 
 fn least_connections(fit: &[usize], nodes: &[NodeView], dice: &mut Dice) -> Option<usize> {

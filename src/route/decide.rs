@@ -173,3 +173,6 @@ fn ends_with_transaction(facts: &Facts) -> bool {
             .iter()
             .all(|e| matches!(e, Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false }))
 }
+
+#[cfg(test)]
+mod tests;

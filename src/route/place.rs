@@ -70,6 +70,8 @@ pub struct Ask<'a> {
     pub tags: &'a [String],
     /// Nodes not to try again.
     pub tried: &'a Tried,
+    /// Index of the replica this session read from last.
+    pub usual: Option<usize>,
     /// May it wait?
     pub patience: Patience,
 }
@@ -128,7 +130,7 @@ fn to_replica(ask: &Ask<'_>, view: &ClusterView, dice: &mut Dice, now: Duration)
                 count += 1;
             }
         }
-        balance::choose(fit.get(..count)?, &view.nodes, ask.routing.balance, dice, now)
+        balance::choose(fit.get(..count)?, &view.nodes, ask.routing.balance, ask.usual, dice, now)
     };
     if let Some(index) = pick(ask.floor) {
         return Placement::Node { index, reason: ask.reason };

@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    sync::Arc,
+    rc::Rc,
     task::Poll,
     time::{Duration, Instant},
 };
@@ -12,13 +12,15 @@ use super::{
     place::Refusal,
     state::{Held, Session},
     tx::Tx,
+    worker::Worker,
 };
 use crate::{
     base::SqlState,
-    observe::{ClientState, Sent, WorkerMetrics},
+    observe::{ClientState, Sent},
     pool::Together,
     relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
+    sql::Shape,
     wire::{
         Head,
         backend::{self, TxStatus},
@@ -29,6 +31,9 @@ use crate::{
 /// A client that half-closes its connection may still read its answer (as PostgreSQL lets it); one that has died looks the same.
 /// After this long its statement is cancelled.
 const HALF_CLOSED: Duration = Duration::from_secs(2);
+/// A statement that was cancelled for its length may take this long to end. One that does not waits for a client that has stopped
+/// reading or sending, which no cancel reaches, or for a server that does not answer any more.
+const AFTER_CANCEL: Duration = Duration::from_secs(5);
 /// A proven read that lost its server with nothing delivered is run again this often.
 const ATTEMPTS: u32 = 3;
 
@@ -42,6 +47,8 @@ pub(super) trait Load {
     fn until(&self) -> Until;
     /// Ends with ReadyForQuery.
     fn ends_cycle(&self) -> bool;
+    /// The shapes to be remembered as writers if only the primary would run it.
+    fn shapes(&self, session: &Session) -> Vec<Shape>;
     /// How many statements it runs, for the counters.
     fn statements(&self) -> u32;
     /// Its bytes are done with.
@@ -91,7 +98,7 @@ impl Session {
 
     /// Longest message accepted, as the length word counts.
     pub(super) fn message_cap(&self) -> u32 {
-        self.worker.shared.snapshot.load().config.limits.message
+        self.tenant.limits.message
     }
 
     /// Has the server told meanwhile that a message of the open group failed? Then it ignores everything up to Sync.
@@ -130,11 +137,9 @@ impl Session {
         if self.client.eof {
             return Err(End::Left);
         }
-        let limits = {
-            let snapshot = self.worker.shared.snapshot.load();
-            (snapshot.config.limits.idle_client, snapshot.config.limits.idle_in_transaction)
-        };
-        let in_transaction = self.status() != TxStatus::Idle;
+        let limits = (self.tenant.limits.idle_client, self.tenant.limits.idle_in_transaction);
+        // Extended messages without their Sync have begun an implicit transaction.
+        let in_transaction = self.status() != TxStatus::Idle || self.group_open;
         let (limit, end) = if in_transaction {
             (
                 limits.1,
@@ -150,9 +155,10 @@ impl Session {
             )
         };
         let wait = self.wait_for_client(resting && !in_transaction);
-        if limit.is_zero() || !resting {
+        if limit.is_zero() {
             return wait.await;
         }
+        // The same in the middle of a message: a client that stops there is as idle as any.
         match tokio::time::timeout(limit, wait).await {
             Ok(waited) => waited,
             Err(_) => Err(end),
@@ -180,6 +186,10 @@ impl Session {
             if before == 0 {
                 client.rest();
             }
+            if client.is_full() {
+                // It sends and sends and reads nothing: no more of it until it does.
+                return Poll::Pending;
+            }
             match client.poll_fill(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Left)),
@@ -198,7 +208,7 @@ impl Session {
             None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
             Some(Outcome::ClientGone(gone)) => Err(gone.into()),
             Some(Outcome::ClientBroke(error)) => Err(error.into()),
-            Some(Outcome::ClientClosing | Outcome::Misrouted) => Err(End::Left),
+            Some(Outcome::ClientClosing | Outcome::Misrouted | Outcome::Overdue) => Err(End::Left),
             Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
                 let fatal = self.feed.fatal.take();
                 self.drop_server(NodeOutcome::Failed);
@@ -251,15 +261,17 @@ impl Session {
 
     /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
     pub(super) async fn pump(&mut self, until: Until) -> Outcome {
-        let limit = self.worker.shared.snapshot.load().config.limits.query;
-        let mut timed = !limit.is_zero();
+        let mut limit = self.tenant.limits.query;
+        let timed = !limit.is_zero();
+        let mut cancelled = false;
         loop {
             let outcome = if timed {
                 match tokio::time::timeout(limit, self.pump_once(until, false)).await {
                     Ok(outcome) => outcome,
+                    Err(_) if cancelled => return Outcome::Overdue,
                     Err(_) => {
                         // The server's own cancel gives the error; it is awaited like any other reply.
-                        timed = false;
+                        (cancelled, limit) = (true, AFTER_CANCEL);
                         self.handle.cancel();
                         continue;
                     }
@@ -281,16 +293,13 @@ impl Session {
     }
 
     /// Carries a request to a server and its replies back, again if need be.
-    pub(super) async fn exchange(
-        &mut self,
-        load: &mut dyn Load,
-        mut wish: Wish,
-        shapes: Shapes<'_>,
-    ) -> Result<(), End> {
+    pub(super) async fn exchange(&mut self, load: &mut dyn Load, mut wish: Wish) -> Result<(), End> {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
-        let _busy = Busy::new(&self.worker.metrics, self.tenant.slot);
+        let _busy = Busy::new(&self.worker, self.tenant.slot);
+        let started = Instant::now();
+        self.mark = started;
         loop {
             attempt += 1;
             let newly = self.held.is_none();
@@ -312,9 +321,7 @@ impl Session {
                 (true, Some(Role::Replica)) => Sent::Replica,
                 (true, _) => Sent::Primary,
             };
-            let started = Instant::now();
             self.feed.reset();
-            let mark = self.client.out.len();
             if self.prologue() == Together::No && !self.finish_prologue().await {
                 self.drop_server(NodeOutcome::Answered);
                 let refusal = Refusal {
@@ -326,6 +333,7 @@ impl Session {
                 };
                 return self.refuse(load, &refusal);
             }
+            let mark = self.client.out.len();
             let repeatable = newly && wish.repeatable && load.is_whole();
             self.lend_names_in_sql();
             load.compose(self);
@@ -338,6 +346,7 @@ impl Session {
                 self.handle.begin(&server.target, self.feed.ours_in_front());
             }
             let outcome = self.pump(load.until()).await;
+            self.mark = Instant::now();
             self.handle.rest();
             match outcome {
                 Outcome::Done => {
@@ -345,7 +354,11 @@ impl Session {
                         load.consume(self);
                     }
                     self.count(sent, load.statements());
-                    self.worker.metrics.statement_seconds(self.tenant.slot, sent, started.elapsed());
+                    self.worker.metrics.statement_seconds(
+                        self.tenant.slot,
+                        sent,
+                        self.mark.saturating_duration_since(started),
+                    );
                     if self.feed.hidden_error.is_some() {
                         // Something of ours failed in front of the client's request, which cannot be. What ran after it ran with
                         // settings that are not known, so neither this server nor this session can go on.
@@ -360,7 +373,9 @@ impl Session {
                         self.worker.shared.schema_changed();
                     }
                     if learn && self.feed.error.is_none() {
-                        shapes.learn(self);
+                        for shape in load.shapes(self) {
+                            self.worker.misroutes.learn(shape);
+                        }
                     }
                     self.tx = Tx::Idle;
                     // A Query behind a failed message of an open group was skipped as well: its group still waits for a Sync.
@@ -418,6 +433,10 @@ impl Session {
                 Outcome::ClientGone(gone) => return Err(gone.into()),
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing => return Err(End::Left),
+                Outcome::Overdue => {
+                    let message = "canceling statement due to timeout; it did not end in time, so the connection does";
+                    return Err(End::Fatal(SqlState::QUERY_CANCELED, message.into()));
+                }
             }
         }
     }
@@ -522,9 +541,15 @@ impl Session {
         let fatal = self.feed.fatal.take();
         let had_state = self.pins.any() || self.tenant.database.pool.mode == crate::config::PoolMode::Session;
         let ending = self.deeds.ending;
+        // What the client sends next it means for the transaction it believes to be in; outside it would be committed at once.
+        let open = self.deeds.leaves_open.unwrap_or(in_transaction);
+        if self.deeds.wrote {
+            // It may have been committed all the same.
+            self.dirty();
+        }
         self.undo_names();
         self.drop_server(NodeOutcome::Failed);
-        self.tx = Tx::Idle;
+        self.tx = if open { Tx::Failed } else { Tx::Idle };
         self.deeds = super::state::Deeds::default();
         if broken {
             return Err(End::Left);
@@ -549,8 +574,9 @@ impl Session {
         if !told {
             super::local::write_error(self.client.say(), sqlstate, &message);
         }
+        let status = self.status();
         for _ in 0..ready {
-            backend::ready_for_query(self.client.say(), TxStatus::Idle);
+            backend::ready_for_query(self.client.say(), status);
         }
         if !load.ends_cycle() {
             self.skipping = true;
@@ -563,10 +589,10 @@ impl Session {
         if self.held.is_some() || self.tx != Tx::Idle {
             return;
         }
-        let snapshot = self.worker.shared.snapshot.load();
-        if snapshot.generation == self.tenant.generation {
+        if self.worker.shared.generation() == self.tenant.generation {
             return;
         }
+        let snapshot = self.worker.shared.snapshot.load();
         let Some(user) = snapshot.user(&self.tenant.user.name).cloned() else { return };
         drop(snapshot);
         if let Some(tenant) = self.worker.tenant(&user, &self.database) {
@@ -577,34 +603,22 @@ impl Session {
 
 /// Counts the client as active while it lives.
 struct Busy {
-    metrics: Arc<WorkerMetrics>,
+    worker: Rc<Worker>,
     slot: usize,
 }
 
 impl Busy {
-    fn new(metrics: &Arc<WorkerMetrics>, slot: usize) -> Self {
-        metrics.client_leaves(slot, ClientState::Idle);
-        metrics.client_enters(slot, ClientState::Active);
-        Self { metrics: Arc::clone(metrics), slot }
+    fn new(worker: &Rc<Worker>, slot: usize) -> Self {
+        worker.metrics.client_leaves(slot, ClientState::Idle);
+        worker.metrics.client_enters(slot, ClientState::Active);
+        Self { worker: Rc::clone(worker), slot }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.metrics.client_leaves(self.slot, ClientState::Active);
-        self.metrics.client_enters(self.slot, ClientState::Idle);
-    }
-}
-
-/// The shapes to be remembered as writers if the primary runs them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shapes<'a>(pub &'a [crate::sql::Shape]);
-
-impl Shapes<'_> {
-    fn learn(self, session: &Session) {
-        for shape in self.0 {
-            session.worker.misroutes.learn(*shape);
-        }
+        self.worker.metrics.client_leaves(self.slot, ClientState::Active);
+        self.worker.metrics.client_enters(self.slot, ClientState::Idle);
     }
 }
 

@@ -41,9 +41,11 @@ impl Session {
             let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
             error_response(self.client.say(), &text);
         }
-        // A client that does not read its last words does not keep a server connection for it.
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
-        self.client.stream.shut_write();
+        if !matches!(end, End::Left) {
+            // A client that does not read its last words does not keep a server connection for it.
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
+            self.client.stream.shut_write();
+        }
         if self.held.is_some() {
             self.clean_up().await;
         }
@@ -64,8 +66,8 @@ impl Session {
             self.held = None;
             return;
         }
-        let bare = self.held.as_ref().is_some_and(|held| held.lent_names.is_empty() && !held.tainted);
-        let plain = bare && !self.pins.any() && !self.deeds.left_something();
+        let bare = self.held.as_ref().is_some_and(|held| held.lent_names.is_empty());
+        let plain = bare && !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
         if !plain {
             // Alone in its message: inside an implicit transaction block it always fails.
             if !self.hidden(b"DISCARD ALL").await {
@@ -110,6 +112,9 @@ impl Session {
             matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();
         if !done {
             tracing::warn!(?outcome, error = ?self.feed.hidden_error, "a statement of pgsluice's own failed");
+            // Whatever is still owed for it must not be taken for the next server's.
+            self.feed.abandon();
+            self.outgoing = crate::relay::Outgoing::default();
         }
         done
     }

@@ -1,7 +1,7 @@
 //! The extended protocol: messages are gathered up to Sync or Flush, judged together, and sent to one server.
 
 use super::{
-    cycle::{Load, Shapes},
+    cycle::Load,
     end::End,
     local::{IN_FAILED, Local, Ran, error_message, write_error},
     state::Session,
@@ -13,7 +13,7 @@ use crate::{
     observe::Sent,
     relay::{Ack, Names, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
-    sql::{Shape, facts::Verb},
+    sql::Shape,
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -84,15 +84,29 @@ impl Session {
             return Ok(());
         }
         batch.items.drain(..done);
+        if !self.group_open {
+            self.deeds.next();
+        }
+        self.deeds.ending = false;
         let mut wish = Wish::nothing();
-        let mut shapes: Vec<Shape> = Vec::new();
-        for item in &batch.items {
+        for (i, item) in batch.items.iter().enumerate() {
             if let Some(statement) = &item.statement {
+                // Mostly all messages of a group are about one statement; it need not be asked four times.
+                let seen = i > 0 && batch.items[i - 1].statement.as_ref().is_some_and(|s| s.is(statement));
+                if seen && item.tag != tag::EXECUTE {
+                    continue;
+                }
                 let classified = statement.classified(&self.worker);
-                wish = wish.and(self.wish(&classified));
-                shapes.push(classified.known.shape);
+                if !seen {
+                    wish = wish.and(self.wish(&classified));
+                }
                 if item.tag == tag::EXECUTE {
                     self.deeds.note(&classified.known.facts);
+                    for name in &statement.names_in_sql {
+                        if let Some(named) = self.names.find(name.as_bytes()).cloned() {
+                            self.deeds.note(&named.classified(&self.worker).known.facts);
+                        }
+                    }
                 }
             } else if matches!(item.tag, tag::BIND | tag::EXECUTE | tag::DESCRIBE) {
                 wish = wish.and(Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false });
@@ -110,7 +124,7 @@ impl Session {
         {
             self.leave_replica().await;
         }
-        self.exchange(&mut batch, wish, Shapes(&shapes)).await?;
+        self.exchange(&mut batch, wish).await?;
         self.settle().await;
         Ok(())
     }
@@ -128,8 +142,8 @@ impl Session {
 
     /// Reads messages up to Sync, Flush, the Execute of a COPY FROM, or a long message.
     async fn gather(&mut self) -> Result<Batch, End> {
-        let longest = self.worker.shared.snapshot.load().config.limits.parse + LONG_BIND;
-        let mut items: Vec<Item> = Vec::new();
+        let longest = self.tenant.limits.parse + LONG_BIND;
+        let mut items: Vec<Item> = Vec::with_capacity(8);
         let mut at = 0;
         let mut ends = Ends::Open;
         loop {
@@ -168,11 +182,7 @@ impl Session {
                 break;
             }
             let item = self.read_item(head, at, total, &items)?;
-            let copies = head.tag == tag::EXECUTE
-                && item
-                    .statement
-                    .as_ref()
-                    .is_some_and(|s| s.classified(&self.worker).known.facts.verb == Verb::CopyFrom);
+            let copies = head.tag == tag::EXECUTE && item.statement.as_ref().is_some_and(|s| s.copies_in);
             items.push(item);
             at += total;
             match head.tag {
@@ -234,17 +244,14 @@ impl Session {
                 tag::EXECUTE if !name.is_empty() && item.statement.as_ref().is_some_and(|s| s.forgets_names) => {
                     return None;
                 }
-                tag::PARSE => {
-                    if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) {
-                        return item.statement.clone();
-                    }
+                tag::PARSE if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) => {
+                    return item.statement.clone();
                 }
-                tag::CLOSE => {
+                tag::CLOSE
                     if Close::parse(item.body(self))
-                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name)
-                    {
-                        return None;
-                    }
+                        .is_ok_and(|c| c.what == frontend::What::Statement && c.name == name) =>
+                {
+                    return None;
                 }
                 _ => {}
             }
@@ -388,7 +395,7 @@ impl Session {
             // The server is skipping, too: its Sync is owed.
             let mut sync = OwedSync;
             let wish = Wish::nothing();
-            self.exchange(&mut sync, wish, Shapes(&[])).await?;
+            self.exchange(&mut sync, wish).await?;
             self.settle().await;
             return Ok(());
         }
@@ -458,6 +465,10 @@ impl Load for OwedSync {
         true
     }
 
+    fn shapes(&self, _: &Session) -> Vec<Shape> {
+        Vec::new()
+    }
+
     fn statements(&self) -> u32 {
         0
     }
@@ -497,6 +508,11 @@ impl Load for Batch {
         self.ends == Ends::Sync
     }
 
+    fn shapes(&self, session: &Session) -> Vec<Shape> {
+        let statements = self.items.iter().filter_map(|item| item.statement.as_ref());
+        statements.map(|statement| statement.classified(&session.worker).known.shape).collect()
+    }
+
     fn statements(&self) -> u32 {
         self.items.iter().filter(|item| item.tag == tag::EXECUTE).count() as u32
     }
@@ -520,7 +536,6 @@ impl Session {
     fn compose_item(&mut self, item: &Item) -> Composed {
         let raw_range = item.start..item.start + item.here;
         let local = item.statement.as_ref().and_then(|s| s.local.as_ref()).filter(|local| self.is_ours(local)).cloned();
-        let params = self.params.clone();
         if let Some(statement) = item.statement.as_ref().filter(|s| !s.names_in_sql.is_empty() && local.is_none()) {
             for name in &statement.names_in_sql {
                 self.lend_name(name.as_bytes());
@@ -548,7 +563,7 @@ impl Session {
                 if local.is_some() {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
-                let id = statement.id(&params);
+                let id = statement.id(&self.params);
                 if name.is_empty() {
                     self.outgoing.bytes.extend_from_slice(&self.client.pending()[raw_range]);
                     self.owe(What::Parse, Ack::Unnamed(id), Names::Change);
@@ -596,7 +611,7 @@ impl Session {
                 if name.is_empty() {
                     self.send_raw(item);
                 } else {
-                    let id = statement.id(&params);
+                    let id = statement.id(&self.params);
                     let server_name = self.server().map(|server| server.prepared.name_of(id));
                     let Some(server_name) = server_name else { return Composed::Sent };
                     let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
@@ -630,7 +645,7 @@ impl Session {
                         if name.is_empty() {
                             self.send_raw(item);
                         } else if let Some(server_name) = {
-                            let id = statement.id(&params);
+                            let id = statement.id(&self.params);
                             self.server().map(|server| server.prepared.name_of(id))
                         } {
                             frontend::describe(&mut self.outgoing.bytes, what, server_name.as_bytes());

@@ -32,6 +32,14 @@ impl Refusal {
     }
 }
 
+/// What was chosen for a statement, and what is known of it.
+struct Choice {
+    placement: Placement,
+    role: Option<Role>,
+    /// The node's incarnation.
+    epoch: u64,
+}
+
 impl Session {
     /// What a statement wishes, outside a transaction that has its server already.
     pub(super) fn wish(&self, classified: &Classified) -> Wish {
@@ -52,15 +60,16 @@ impl Session {
         if self.held.is_some() {
             return Ok(());
         }
-        let started = self.now();
+        let started = self.mark;
         let mut patience = Patience::Left;
         let mut last_error: Option<CheckoutError> = None;
         loop {
-            let view = self.tenant.view.load_full();
-            let (node, reason) = match self.choose(wish, tried, patience, &view) {
+            let Choice { placement, role, epoch } = self.choose(wish, tried, patience);
+            let (node, reason) = match placement {
                 Placement::Node { index, reason } => (index, reason),
                 Placement::Wait { .. } => {
-                    let waited = self.now().saturating_sub(started);
+                    self.mark = Instant::now();
+                    let waited = self.mark.saturating_duration_since(started);
                     if waited >= self.tenant.database.routing.wait {
                         patience = Patience::Spent;
                     } else {
@@ -88,23 +97,25 @@ impl Session {
                     });
                 }
             };
-            match self.lend_from(node).await {
+            match self.lend_from(node, epoch).await {
                 Ok(lease) => {
-                    if let Some(seen) = view.nodes.get(node) {
-                        seen.load.started(self.worker.index);
+                    if let Some(load) = self.tenant.loads.get(node) {
+                        load.started(self.worker.index);
                     }
-                    let now = self.now();
                     self.last.node = Some(node);
-                    self.last.role = view.nodes.get(node).map(|n| n.role);
+                    self.last.role = role;
+                    if role == Some(Role::Replica) {
+                        self.usual = Some(node);
+                    }
                     self.last.reason = Some(if tried.is_empty() { reason } else { RouteReason::Retried });
-                    self.last.waited = now.saturating_sub(started);
+                    self.last.waited = self.mark.saturating_duration_since(started);
                     self.last.pinned = None;
                     self.worker.metrics.checkout(self.last.waited);
                     if wish.place == Where::Replica && self.last.role == Some(Role::Primary) {
                         self.worker.metrics.read_fallback(reason.index());
                     }
                     self.feed.status = Some(crate::wire::backend::TxStatus::Idle);
-                    self.held = Some(Held { lease, node, since: now, lent_names: Vec::new(), tainted: false });
+                    self.held = Some(Held { lease, node, since: self.mark, lent_names: Vec::new() });
                     return Ok(());
                 }
                 Err(error) => {
@@ -129,7 +140,9 @@ impl Session {
         }
     }
 
-    fn choose(&mut self, wish: Wish, tried: &Tried, patience: Patience, view: &ClusterView) -> Placement {
+    fn choose(&mut self, wish: Wish, tried: &Tried, patience: Patience) -> Choice {
+        let view = self.tenant.view.load();
+        let view: &ClusterView = &view;
         self.floor = self.floor.resolve(view);
         let mut ask = Ask {
             need: if wish.place == Where::Replica { Need::Replica } else { Need::Primary },
@@ -139,9 +152,10 @@ impl Session {
             max_lag: None,
             tags: &[],
             tried,
+            usual: self.usual,
             patience,
         };
-        let now = self.worker.shared.clock.now();
+        let now = self.marked();
         let mut dice = self.worker.dice.borrow_mut();
         let mut placement = place(&ask, view, &mut dice, now);
         if self.tenant.database.pool.mode == PoolMode::Session && wish.place == Where::Replica {
@@ -153,15 +167,17 @@ impl Session {
             ask.need = Need::Replica;
             placement = place(&ask, view, &mut dice, now);
         }
-        placement
+        let node = match placement {
+            Placement::Node { index, .. } => view.nodes.get(index),
+            Placement::Wait { .. } | Placement::NoReplica { .. } | Placement::NoPrimary => None,
+        };
+        Choice { placement, role: node.map(|n| n.role), epoch: node.map_or(0, |n| n.epoch) }
     }
 
-    async fn lend_from(&mut self, node: usize) -> Result<Lease, CheckoutError> {
+    async fn lend_from(&mut self, node: usize, epoch: u64) -> Result<Lease, CheckoutError> {
         let local = std::rc::Rc::clone(&self.tenant.locals[node]);
-        if let Some(seen) = self.tenant.view.load().nodes.get(node) {
-            local.pool.require_epoch(seen.epoch);
-        }
-        if let Some(lease) = local.try_checkout(Instant::now()) {
+        local.pool.require_epoch(epoch);
+        if let Some(lease) = local.try_checkout(self.mark) {
             return Ok(lease);
         }
         let deadline = local.pool.settings().checkout_timeout;
@@ -178,6 +194,7 @@ impl Session {
         metrics.client_leaves(slot, ClientState::Waiting);
         metrics.client_enters(slot, ClientState::Active);
         self.handle.rest();
+        self.mark = Instant::now();
         lease
     }
 

@@ -7,7 +7,7 @@ use super::state::{Deeds, Last, PIN_REASONS, Pins, Session};
 use crate::{
     config::PoolMode,
     pool::{Params, quote_literal},
-    route::{Floor, Outcome as NodeOutcome},
+    route::{Floor, Outcome as NodeOutcome, Role},
     sql::{Facts, facts::Effect, facts::Kind, facts::TxVerb},
     wire::backend::{DataRow, TxStatus},
 };
@@ -31,15 +31,33 @@ const SETTINGS: &str = "SELECT 'role',pg_catalog.current_setting('role') UNION A
 const RESET: &[u8] = b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;\
     SELECT pg_catalog.pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP";
 
+/// May the data be another afterwards? What only touches the session cannot do that, but EXECUTE runs what was prepared, and a
+/// cursor, whenever it is fetched from, what it was declared for.
+fn may_write(facts: &Facts) -> bool {
+    let runs_another = facts.effects.iter().any(|effect| matches!(effect, Effect::Execute(_) | Effect::Declare { .. }));
+    let ends_prepared = facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction));
+    let harmless = matches!(facts.kind, Kind::Transaction | Kind::Session | Kind::Empty);
+    !facts.proven_read_only && (!harmless || runs_another || ends_prepared)
+}
+
+/// May the transaction's commit not wait for its flush?
+fn may_commit_lazily(effect: &Effect) -> bool {
+    match effect {
+        Effect::SetParameter { name, .. } => **name == *"synchronous_commit",
+        Effect::SetUnknownParameter => true,
+        _ => false,
+    }
+}
+
 impl Deeds {
+    /// A new request begins: what the last one would have done to the transaction is known by now.
+    pub(super) fn next(&mut self) {
+        (self.ending, self.leaves_open) = (false, None);
+    }
+
     /// Notes what a statement that is about to be sent may do.
     pub(super) fn note(&mut self, facts: &Facts) {
-        if !facts.proven_read_only && !matches!(facts.kind, Kind::Transaction | Kind::Session | Kind::Empty) {
-            self.wrote = true;
-        }
-        if facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction)) {
-            self.wrote = true;
-        }
+        self.wrote |= may_write(facts);
         if facts
             .tx
             .iter()
@@ -48,8 +66,23 @@ impl Deeds {
             self.ending = true;
         }
         self.controlled |= !facts.tx.is_empty();
+        for verb in &facts.tx {
+            match verb {
+                TxVerb::Begin { .. } => self.leaves_open = Some(true),
+                TxVerb::Commit { chain } | TxVerb::Rollback { chain } => self.leaves_open = Some(*chain),
+                TxVerb::PrepareTransaction => self.leaves_open = Some(false),
+                TxVerb::Savepoint
+                | TxVerb::Release
+                | TxVerb::RollbackTo
+                | TxVerb::CommitPrepared
+                | TxVerb::RollbackPrepared
+                | TxVerb::SetTransaction(_)
+                | TxVerb::SetSnapshot => {}
+            }
+        }
         self.rolled_back |= facts.tx.iter().any(|verb| matches!(verb, TxVerb::Rollback { .. } | TxVerb::RollbackTo));
         self.ddl |= facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
+        self.lazy_commit |= facts.effects.iter().any(may_commit_lazily);
         for effect in &facts.effects {
             match effect {
                 Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false } | Effect::DiscardOther => {}
@@ -87,8 +120,7 @@ impl Deeds {
                 | Effect::CloseAllCursors => self.living = true,
                 Effect::DeallocateAll => self.living = true,
                 Effect::Load => self.load = true,
-                // What it may do beyond was noted when it was prepared.
-                Effect::Execute(_) => self.wrote = true,
+                Effect::Execute(_) => self.residue = true,
                 Effect::ExportSnapshot | Effect::SessionValue => {}
                 Effect::OpaqueCode => self.opaque = true,
             }
@@ -121,20 +153,22 @@ impl Session {
         self.portals.clear();
         let failed = self.feed.error.is_some();
         self.deeds.rolled_back |= failed;
-        if failed && !self.deeds.controlled {
-            // It was one transaction, and all of it is undone.
+        // A statement that failed on its own has changed nothing; in a transaction of several that is not known, and code that
+        // we cannot see into may have committed before it failed (COMMIT in a procedure or a DO block).
+        if self.deeds.wrote && (!failed || self.deeds.controlled || self.deeds.opaque) {
+            self.dirty();
+        }
+        if failed && !self.deeds.controlled && !self.deeds.opaque {
+            // Nor has it set anything. Not every value the server has can be set again (max_connections).
             self.deeds.touched.clear();
             self.deeds.reset_all = false;
-        }
-        // A statement that failed on its own has changed nothing; in a transaction of several that is not known.
-        if self.deeds.wrote && !(failed && !self.deeds.controlled) {
-            self.floor = Floor::Dirty { since: self.now() };
         }
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
             self.worker.shared.schema_changed();
         }
-        (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl) = (false, false, false);
+        (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl, self.deeds.lazy_commit) =
+            (false, false, false, false);
         if self.held.as_ref().is_some_and(|held| !held.lent_names.is_empty()) && !Box::pin(self.take_names_back()).await
         {
             self.held = None;
@@ -154,6 +188,16 @@ impl Session {
         }
     }
 
+    /// From now on a replica must have what the primary has. A replica itself cannot have written.
+    pub(super) fn dirty(&mut self) {
+        if self.last.role == Some(Role::Replica) {
+            return;
+        }
+        let since = self.marked();
+        let lazy = self.deeds.lazy_commit || self.params.value("synchronous_commit") == Some("off");
+        self.floor = if lazy { Floor::DirtyAsync { since } } else { Floor::Dirty { since } };
+    }
+
     /// Gives the server back once no cancel can hit it late.
     pub(super) async fn release(&mut self) {
         if !self.handle.no_cancel_under_way().await {
@@ -167,15 +211,16 @@ impl Session {
         if let Some(held) = self.held.take() {
             self.account(&held, NodeOutcome::Answered);
             self.feed.status = None;
-            held.lease.give_back(std::time::Instant::now());
+            self.deeds.residue = false;
+            held.lease.give_back(self.mark);
         }
     }
 
     /// Tells the balance how the node did.
     pub(super) fn account(&self, held: &super::state::Held, outcome: NodeOutcome) {
-        let now = self.now();
-        if let Some(node) = self.tenant.view.load().nodes.get(held.node) {
-            node.load.finished(self.worker.index, now, now.saturating_sub(held.since), outcome);
+        if let Some(load) = self.tenant.loads.get(held.node) {
+            let took = self.mark.saturating_duration_since(held.since);
+            load.finished(self.worker.index, self.marked(), took, outcome);
         }
     }
 
@@ -193,6 +238,7 @@ impl Session {
     async fn read_back(&mut self) {
         let before = self.pins;
         let deeds = std::mem::take(&mut self.deeds);
+        self.deeds.residue = deeds.opaque || deeds.residue;
         if deeds.load {
             self.pins.load = true;
         }
@@ -229,15 +275,13 @@ impl Session {
                 self.learn_settings();
             }
         }
-        let Some(held) = &mut self.held else { return };
-        // What a pinned session has keeps until it is not pinned any more.
-        held.tainted |= deeds.opaque;
-        if held.tainted && !self.pins.any() {
-            held.tainted = false;
+        let keeps = self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session;
+        if self.deeds.residue && !keeps {
             if !self.hidden(RESET).await {
                 self.held = None;
                 return;
             }
+            self.deeds.residue = false;
             if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
                 server.params = Params::default();
             }
@@ -335,3 +379,6 @@ fn current_setting(name: &str) -> String {
     sql.push_str(",true)");
     sql
 }
+
+#[cfg(test)]
+mod tests;

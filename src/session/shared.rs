@@ -121,6 +121,8 @@ impl Drop for Admitted {
 pub struct Shared {
     /// The present generation.
     pub snapshot: ArcSwap<Snapshot>,
+    /// Its number; changed after it.
+    pub generation: AtomicU64,
     /// Server connections.
     pub pools: Arc<Pools>,
     /// Cancel keys of all sessions.
@@ -169,6 +171,18 @@ impl Shared {
     /// How often the schema may have changed.
     pub fn schema(&self) -> u64 {
         self.schema.load(Ordering::Relaxed)
+    }
+
+    /// The generation of the present snapshot, without touching it.
+    pub fn generation(&self) -> Generation {
+        Generation(self.generation.load(Ordering::Acquire))
+    }
+
+    /// Publishes a new generation.
+    pub fn publish(&self, snapshot: Snapshot) {
+        let generation = snapshot.generation;
+        self.snapshot.store(Arc::new(snapshot));
+        self.generation.store(generation.0, Ordering::Release);
     }
 
     /// Is the process leaving?

@@ -1,7 +1,7 @@
 //! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
 
 use super::{
-    cycle::{Load, Shapes},
+    cycle::Load,
     end::End,
     local::{Local, write_error},
     state::Session,
@@ -14,7 +14,7 @@ use crate::{
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts, facts::TxVerb},
+    sql::{Classified, ClassifyPath, Facts, Shape, facts::TxVerb},
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -31,6 +31,7 @@ struct Whole {
     /// Bytes in the inbox when it was judged; less than `total` for one that streams through.
     here: usize,
     consumed: bool,
+    shape: Option<Shape>,
 }
 
 impl Load for Whole {
@@ -56,6 +57,10 @@ impl Load for Whole {
         true
     }
 
+    fn shapes(&self, _: &Session) -> Vec<Shape> {
+        self.shape.into_iter().collect()
+    }
+
     fn statements(&self) -> u32 {
         1
     }
@@ -70,7 +75,7 @@ impl Load for Whole {
 impl Session {
     /// Query.
     pub(super) async fn simple(&mut self, head: Head) -> Result<(), End> {
-        let longest = self.worker.shared.snapshot.load().config.limits.parse + HEAD_BYTES + 1;
+        let longest = self.tenant.limits.parse + HEAD_BYTES + 1;
         let total = head.total();
         let (classified, here) = if total <= longest {
             self.whole(head).await?;
@@ -101,14 +106,17 @@ impl Session {
             write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, message);
             return self.refused(total).await;
         }
-        self.deeds.ending = false;
+        self.deeds.next();
         self.deeds.note(facts);
         let wish = self.wish(&classified);
-        let mut load = Whole { total, here, consumed: false };
-        self.names_in_sql.extend(
-            names_in_sql(facts).filter(|n| self.names.find(n.as_bytes()).is_some()).map(|n| n.as_bytes().into()),
-        );
-        self.exchange(&mut load, wish, Shapes(&[classified.known.shape])).await?;
+        for name in names_in_sql(facts) {
+            if let Some(statement) = self.names.find(name.as_bytes()).cloned() {
+                self.deeds.note(&statement.classified(&self.worker).known.facts);
+                self.names_in_sql.push(name.as_bytes().into());
+            }
+        }
+        let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
+        self.exchange(&mut load, wish).await?;
         if self.group_has_failed() {
             // The server never saw it.
             self.names.put_unnamed(unnamed);
@@ -147,11 +155,12 @@ impl Session {
             write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
             return self.refused(total).await;
         }
+        self.deeds.next();
         self.deeds.opaque = true;
         self.deeds.wrote = true;
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
-        let mut load = Whole { total, here, consumed: false };
-        self.exchange(&mut load, wish, Shapes(&[])).await?;
+        let mut load = Whole { total, here, consumed: false, shape: None };
+        self.exchange(&mut load, wish).await?;
         self.settle().await;
         Ok(())
     }
@@ -218,6 +227,6 @@ impl super::worker::Worker {
     /// What is known of a text that is too long to be read.
     pub(super) fn unread(&self) -> Classified {
         // A text with a zero byte is never parsed; the answer is that of anything unreadable.
-        self.classify(b"\0", crate::sql::StringRules { standard_conforming_strings: true })
+        self.classify(b"\0", crate::sql::StringRules::default())
     }
 }

@@ -1,6 +1,10 @@
 //! The session's state, and the small questions other files ask of it.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use super::{
     cancel::Handle,
@@ -14,7 +18,7 @@ use crate::{
     pool::{Lease, Params},
     relay::{Client, Feed, Outgoing},
     route::Floor,
-    sql::StringRules,
+    sql::{Encoding, StringRules},
     wire::backend::TxStatus,
 };
 
@@ -25,11 +29,9 @@ pub(super) struct Held {
     /// Index of its node in the database.
     pub node: usize,
     /// When the present request was sent.
-    pub since: Duration,
+    pub since: Instant,
     /// The client's statements that the server has under the client's own names, too, for statements that name them in SQL.
     pub lent_names: Vec<Box<[u8]>>,
-    /// Code we cannot see into ran while the session was pinned: what it left is cleared when the pin goes.
-    pub tainted: bool,
 }
 
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
@@ -86,6 +88,8 @@ pub(super) struct Deeds {
     pub living: bool,
     /// Code we cannot see into ran.
     pub opaque: bool,
+    /// The same, or EXECUTE of something prepared by SQL, while the session is pinned: reset before anybody else gets the server.
+    pub residue: bool,
     /// Parameters with names we do not know were set.
     pub unknown_parameter: bool,
     /// A library was loaded.
@@ -94,12 +98,16 @@ pub(super) struct Deeds {
     pub wrote: bool,
     /// The request under way may commit.
     pub ending: bool,
+    /// Whether the request under way leaves a transaction open, if it begins or ends one.
+    pub leaves_open: Option<bool>,
     /// Something may have been rolled back, explicitly or by an error.
     pub rolled_back: bool,
     /// Transactions were begun or ended by statements.
     pub controlled: bool,
     /// The schema may have changed.
     pub ddl: bool,
+    /// `synchronous_commit` was touched, so the commit may be acknowledged before it is flushed.
+    pub lazy_commit: bool,
 }
 
 /// One client.
@@ -114,6 +122,8 @@ pub(super) struct Session {
     pub held: Option<Held>,
     pub feed: Feed,
     pub outgoing: Outgoing,
+    /// The last moment that was looked at the clock.
+    pub mark: Instant,
     pub tx: Tx,
     pub names: Names,
     /// Portals bound in this transaction, and what they run.
@@ -128,6 +138,8 @@ pub(super) struct Session {
     pub deeds: Deeds,
     pub floor: Floor,
     pub last: LastRoute,
+    /// The replica it read from last.
+    pub usual: Option<usize>,
     /// After an error of our own without a server: everything up to Sync is ignored.
     pub skipping: bool,
     /// Extended messages have been sent since the last Sync.
@@ -147,9 +159,9 @@ impl Session {
         }
     }
 
-    /// Time on the process's clock.
-    pub(super) fn now(&self) -> Duration {
-        self.worker.shared.clock.now()
+    /// [`Session::mark`] on the process's clock.
+    pub(super) fn marked(&self) -> Duration {
+        self.worker.shared.clock.at(self.mark)
     }
 
     /// What a portal of this transaction runs.
@@ -160,8 +172,10 @@ impl Session {
     /// The settings that decide how literals are read.
     pub(super) fn note_reported(&mut self) {
         for (name, value) in self.feed.reported.drain(..) {
-            if &*name == "standard_conforming_strings" {
-                self.strings = StringRules { standard_conforming_strings: &*value == "on" };
+            match &*name {
+                "standard_conforming_strings" => self.strings.standard_conforming_strings = &*value == "on",
+                "client_encoding" => self.strings.encoding = Encoding::of(&value),
+                _ => {}
             }
         }
     }

@@ -12,7 +12,10 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use super::{local::Local, worker::Worker};
 use crate::{
     pool::{Params, StatementId},
-    sql::{Classified, Facts, StringRules, facts::Effect},
+    sql::{
+        Classified, Facts, StringRules,
+        facts::{Effect, Verb},
+    },
     wire::Oids,
 };
 
@@ -25,6 +28,8 @@ pub(super) struct Statement {
     pub oids: Box<[u32]>,
     /// What pgsluice may answer itself.
     pub local: Option<Local>,
+    /// COPY FROM: what follows its Execute may be data.
+    pub copies_in: bool,
     /// DEALLOCATE ALL or DISCARD ALL.
     pub forgets_names: bool,
     /// Other prepared statements it names, and those of them that it deallocates.
@@ -55,6 +60,11 @@ impl std::ops::Deref for Named {
 }
 
 impl Named {
+    /// The same text and types.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.statement, &other.statement)
+    }
+
     /// Its identity for a session with these settings.
     pub(super) fn id(&self, params: &Params) -> StatementId {
         StatementId(self.base ^ (u128::from(params.meaning()) << 32) ^ u128::from(self.schema).rotate_right(17))
@@ -110,6 +120,7 @@ impl Worker {
         hasher.write(oids.raw());
         hasher.write_usize(text.len());
         hasher.write_u8(u8::from(rules.standard_conforming_strings));
+        hasher.write_u8(rules.encoding as u8);
         let base = hasher.finish128().as_u128();
         if let Some(statement) = intern.known.get(&base).and_then(Weak::upgrade)
             && *statement.text == *text
@@ -120,6 +131,7 @@ impl Worker {
         let facts = &classified.known.facts;
         let statement = Rc::new(Statement {
             local: Local::of(facts, text),
+            copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
             names_in_sql: names_in_sql(facts).map(Into::into).collect(),
             deallocates: deallocated(facts).map(Into::into).collect(),
@@ -260,3 +272,6 @@ impl Names {
         self.named.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

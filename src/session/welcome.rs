@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     pool::Params,
+    sql::{Encoding, StringRules},
     wire::{HEAD_BYTES, backend, next_head},
 };
 
@@ -33,7 +34,8 @@ pub(super) struct Answer {
     pub statuses: std::rc::Rc<[u8]>,
     /// The wishes, as the server understood them.
     pub params: Params,
-    pub standard_conforming_strings: bool,
+    /// How its texts are read until it says otherwise.
+    pub strings: StringRules,
     asked: Instant,
 }
 
@@ -63,7 +65,7 @@ impl Answer {
         Self {
             statuses: statuses.into(),
             params: self.params.with([("application_name", Some(name))]),
-            standard_conforming_strings: self.standard_conforming_strings,
+            strings: self.strings,
             asked: self.asked,
         }
     }
@@ -71,16 +73,18 @@ impl Answer {
     /// From what a server reported.
     pub(super) fn new(reported: &[(Box<str>, Box<str>)], params: Params) -> Self {
         let mut statuses = Vec::with_capacity(512);
-        let mut standard_conforming_strings = true;
+        let mut strings = StringRules::default();
         for (name, value) in reported {
             // What a client sees is the whole: something that takes writes, whoever answered just now.
             let value: &str = if &**name == "in_hot_standby" { "off" } else { value };
-            if &**name == "standard_conforming_strings" {
-                standard_conforming_strings = value == "on";
+            match &**name {
+                "standard_conforming_strings" => strings.standard_conforming_strings = value == "on",
+                "client_encoding" => strings.encoding = Encoding::of(value),
+                _ => {}
             }
             backend::parameter_status(&mut statuses, name.as_bytes(), value.as_bytes());
         }
-        Self { statuses: statuses.into(), params, standard_conforming_strings, asked: Instant::now() }
+        Self { statuses: statuses.into(), params, strings, asked: Instant::now() }
     }
 }
 

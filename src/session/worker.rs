@@ -13,12 +13,12 @@ use arc_swap::ArcSwap;
 use super::{cancel::Handle, shared::Shared, statements::Intern, welcome::Welcomes};
 use crate::{
     base::Generation,
-    config::{Database, Secret, User},
+    config::{Database, Limits, Secret, User},
     net::Address,
     observe::WorkerMetrics,
     pool::{Local, Login, PoolKey, Settings},
     relay::Buffers,
-    route::{ClusterView, Dice},
+    route::{ClusterView, Dice, NodeLoad},
     sql::{Classifier, Misroutes},
 };
 
@@ -37,10 +37,13 @@ pub struct Worker {
     pub(super) intern: RefCell<Intern>,
     pub(super) dice: RefCell<Dice>,
     pub(super) welcomes: RefCell<Welcomes>,
-    tenants: RefCell<HashMap<(Box<str>, Box<str>), Rc<Tenant>>>,
+    tenants: RefCell<Tenants>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
     live: Cell<usize>,
 }
+
+/// Tenants by database and user.
+type Tenants = HashMap<(Box<str>, Box<str>), Rc<Tenant>>;
 
 /// A user of a database, on one worker: the pools its sessions lend from.
 #[derive(Debug)]
@@ -59,6 +62,10 @@ pub struct Tenant {
     pub view: Arc<ArcSwap<ClusterView>>,
     /// One per node, in the order of the database's nodes.
     pub locals: Box<[Rc<Local>]>,
+    /// What the workers have measured of each node.
+    pub loads: Box<[Arc<NodeLoad>]>,
+    /// The generation's limits.
+    pub limits: Limits,
 }
 
 impl Worker {
@@ -97,6 +104,7 @@ impl Worker {
         }
         let (database_index, found) = snapshot.database(database)?;
         let view = Arc::clone(snapshot.views.get(database_index)?);
+        let loads = view.load().nodes.iter().map(|node| Arc::clone(&node.load)).collect();
         let pool = &found.pool;
         let settings = Settings {
             size: user.pool_size.unwrap_or(pool.size),
@@ -132,6 +140,8 @@ impl Worker {
             user: Arc::clone(user),
             view,
             locals: locals.collect(),
+            loads,
+            limits: snapshot.config.limits.clone(),
         });
         self.tenants.borrow_mut().insert(key, Rc::clone(&tenant));
         Some(tenant)

@@ -6,7 +6,7 @@ use super::{
     facts::{Facts, PrimaryReason},
     functions::Functions,
     hints::Hints,
-    lexer::StringRules,
+    lexer::{Encoding, StringRules},
     misroutes::Misroutes,
     parse,
     shape::{self, Shape, ShapeKey},
@@ -127,8 +127,15 @@ impl Classifier {
         if self.scratch.capacity() > SCRATCH {
             self.scratch = Vec::new();
         }
-        if outline.misread {
-            let facts = Facts::unparsable("backslash in a string while standard_conforming_strings is off");
+        let misread = match rules.encoding {
+            Encoding::HidesAscii => Some("client_encoding in which ASCII may be half of a character"),
+            Encoding::Plain if outline.misread => {
+                Some("backslash in a string while standard_conforming_strings is off")
+            }
+            Encoding::Plain => None,
+        };
+        if let Some(why) = misread {
+            let facts = Facts::unparsable(why);
             return self.answer(self.key.exact(text, rules), facts, outline.hints);
         }
         if let Some(Entry::Facts(known)) = self.shapes.find(outline.shape) {

@@ -20,7 +20,7 @@ pub use classify::{Caps, Classified, Classifier, ClassifyPath, Known};
 pub use facts::Facts;
 pub use functions::{BadFunctions, FunctionClass, Functions};
 pub use hints::{HintTarget, Hints};
-pub use lexer::StringRules;
+pub use lexer::{Encoding, StringRules};
 pub use misroutes::Misroutes;
 pub use parse::fingerprint;
 pub use shape::{Shape, ShapeKey};

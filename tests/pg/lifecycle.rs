@@ -4,19 +4,24 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    path::Path,
     time::Duration,
 };
+
+use pgsluice::cli::demo::Tethered;
 
 use crate::{
     Case, cases,
     client::{Client, Login, Trouble},
+    frontend,
     world::{Proxy, Setup, World, eventually},
 };
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("lifecycle", Pgsluice:
-        a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing, a_session_pool_returns_what_was_used,
-        idle_in_transaction_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
+        a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing,
+        a_reload_adds_and_removes_nodes, a_reload_right_after_the_start_is_a_reload, a_session_pool_returns_what_was_used,
+        idle_in_transaction_is_cut, a_client_that_stops_anywhere_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
 }
 
 fn own(world: &World, setup: &Setup) -> Proxy {
@@ -83,6 +88,51 @@ fn a_bad_reload_changes_nothing(world: &World) {
     assert_eq!(proxy.login().value("select 1"), "1");
 }
 
+/// New nodes are watched, and nodes that are gone are not used.
+fn a_reload_adds_and_removes_nodes(world: &World) {
+    let proxy = own(world, &Setup::default().primary_only());
+    let mut client = proxy.login();
+    client.query("select 1");
+    assert_eq!(client.route().node, "primary");
+    let [primary, replica] = [world.cluster().primary(), &world.cluster().replicas()[0]]
+        .map(|n| format!("{{ name: {}, host: 127.0.0.1, port: {} }}", n.name(), n.port()));
+    rewrite(&proxy, &primary, &format!("{primary}, {replica}"));
+    eventually("the new replica to be used", || {
+        client.query("select 1");
+        client.route().node == replica_name(world)
+    });
+    rewrite(&proxy, &format!("{primary}, {replica}"), &primary);
+    eventually("the old state", || {
+        assert_eq!(client.value("select 1"), "1");
+        client.route().node == "primary"
+    });
+}
+
+fn replica_name(world: &World) -> &str {
+    world.cluster().replicas()[0].name()
+}
+
+/// While the nodes have not answered yet, the process is not killed by what is no more than a request.
+fn a_reload_right_after_the_start_is_a_reload(world: &World) {
+    let cluster = world.own_cluster(1);
+    let proxy = world.start_proxy(&Setup::default(), &cluster);
+    signal(&proxy, "TERM");
+    eventually("the process to end", || proxy.process().expect("a process").ended());
+    // A node that does not answer keeps the start waiting.
+    cluster.replicas()[0].freeze().expect("freeze");
+    let log = proxy.config.with_extension("again");
+    let arguments = ["run".as_ref(), "-c".as_ref(), proxy.config.as_os_str()];
+    let again = Tethered::start(Path::new(env!("CARGO_BIN_EXE_pgsluice")), &arguments, &log).expect("start");
+    eventually("the port to be bound", || TcpStream::connect(("127.0.0.1", proxy.port)).is_ok());
+    again.signal("HUP").expect("signal");
+    eventually("a client to be served", || {
+        assert!(!again.ended(), "the signal has ended the process");
+        Client::login(proxy.port, &Login::default()).is_ok_and(|mut c| c.value("select 1") == "1")
+    });
+    eventually("the reload", || fs::read_to_string(&log).is_ok_and(|log| log.contains("configuration reloaded")));
+    cluster.replicas()[0].thaw().expect("thaw");
+}
+
 fn a_session_pool_returns_what_was_used(world: &World) {
     let proxy = world.proxy(&Setup::default().mode("session").size(1));
     for i in 0..5 {
@@ -105,6 +155,53 @@ fn idle_in_transaction_is_cut(world: &World) {
     assert_eq!(message.sqlstate().as_deref(), Some("25P03"));
     assert!(client.closed());
     eventually("the row to be gone", || world.superuser("select count(*) from t") == "0");
+}
+
+/// D123: whoever stops in the middle of something holds no server for ever.
+fn a_client_that_stops_anywhere_is_cut(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let limits = "limits: { idle_client: 700ms, idle_in_transaction: 300ms, query: 300ms }";
+    let proxy = own(world, &Setup::default().top(limits));
+    let half = &frontend::query("select 1")[..7];
+    let open = [
+        frontend::parse("", "insert into t values (1, 'x')", &[]),
+        frontend::bind("", "", &frontend::Values::default()),
+        frontend::execute("", 0),
+        frontend::flush(),
+    ];
+    let large = frontend::query("select repeat('x', 1000) from generate_series(1, 1000000)");
+    let cases: [(&str, &[u8], Option<&str>); 5] = [
+        ("", half, Some("57P05")),
+        ("begin", half, Some("25P03")),
+        ("", &open.concat(), Some("25P03")),
+        ("", &frontend::query("copy t from stdin"), None),
+        ("", &large, None),
+    ];
+    for (first, bytes, code) in cases {
+        let mut client = proxy.login();
+        client.query(first);
+        client.send(bytes).expect("send");
+        if let Some(code) = code {
+            let (reply, _) = client.recv_until(b'E', 1);
+            assert_eq!(reply.sqlstate().as_deref(), Some(code), "after {}", String::from_utf8_lossy(bytes));
+            assert!(client.closed());
+        } else {
+            eventually("the statement to run", || busy(world) == 1);
+        }
+        eventually("the server to be free", || busy(world) == 0);
+        assert_eq!(proxy.login().value("select 1"), "1");
+    }
+}
+
+/// Backends of the application, on all nodes, that are doing something.
+fn busy(world: &World) -> usize {
+    let sql = "select count(*) from pg_stat_activity where usename = 'app' and state <> 'idle' and application_name <> 'keep'";
+    world
+        .cluster()
+        .nodes()
+        .iter()
+        .map(|node| world.ask(node, "postgres", sql).parse::<usize>().expect("a number"))
+        .sum()
 }
 
 fn a_port_in_use_is_said(world: &World) {

@@ -8,9 +8,11 @@
 mod backend;
 mod client;
 mod clients;
+mod fresh;
 mod frontend;
 mod lifecycle;
 mod login;
+mod lost;
 mod nodes;
 mod routing;
 mod script;
@@ -77,6 +79,8 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(login::cases());
     cases.extend(clients::cases());
     cases.extend(routing::cases());
+    cases.extend(fresh::cases());
+    cases.extend(lost::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
     let lacking = [Needs::Pgsluice, Needs::Cache, Needs::Global].into_iter().filter(|needs| !needs.met(via));

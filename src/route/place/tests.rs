@@ -107,6 +107,7 @@ fn ask<'a>(routing: &'a Routing, tried: &'a Tried) -> Ask<'a> {
         max_lag: None,
         tags: &[],
         tried,
+        usual: None,
         patience: Patience::Left,
     }
 }

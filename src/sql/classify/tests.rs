@@ -44,10 +44,13 @@ fn what_cannot_be_read_is_not_remembered_by_shape() {
     let long = format!("select '{}'", "x".repeat(10_000));
     assert_eq!(ask(&mut all, &long).path, ClassifyPath::Unparsable);
     assert!(!ask(&mut all, &long).known.facts.proven_read_only);
-    let off = StringRules { standard_conforming_strings: false };
+    let off = StringRules { standard_conforming_strings: false, ..StringRules::default() };
     assert_eq!(all.classify(b"select 'a'", off).path, ClassifyPath::Parse);
     assert_eq!(all.classify(br"select '\'", off).path, ClassifyPath::Unparsable);
     assert_eq!(all.classify(b"select 'b'", off).path, ClassifyPath::Table);
+    let sjis = StringRules { encoding: Encoding::of("sjis"), ..StringRules::default() };
+    assert_eq!(all.classify(b"select 'b'", sjis).path, ClassifyPath::Unparsable);
+    assert_eq!(all.classify(b"select 'b'", StringRules::default()).path, ClassifyPath::Parse);
 }
 
 #[test]
@@ -155,7 +158,7 @@ proptest! {
 
     #[test]
     fn no_bytes_crash_the_reader(text in prop::collection::vec(any::<u8>(), 0..200), conform in any::<bool>()) {
-        let rules = StringRules { standard_conforming_strings: conform };
+        let rules = StringRules { standard_conforming_strings: conform, ..StringRules::default() };
         let mut last = 0;
         for token in crate::sql::lexer::Tokens::new(&text, rules) {
             prop_assert!(last <= token.start && token.start < token.end && token.end <= text.len());
@@ -173,7 +176,7 @@ proptest! {
         conform in any::<bool>(),
     ) {
         let text = tokens.concat();
-        let rules = StringRules { standard_conforming_strings: conform };
+        let rules = StringRules { standard_conforming_strings: conform, ..StringRules::default() };
         let mut warm = classifier(8);
         let first = warm.classify(text.as_bytes(), rules);
         let second = warm.classify(text.as_bytes(), rules);

@@ -15,11 +15,31 @@ use bytes::{Class, class_of, is_identifier, is_operator};
 pub struct StringRules {
     /// The session's `standard_conforming_strings`; off: a backslash in `'…'` escapes.
     pub standard_conforming_strings: bool,
+    /// The session's `client_encoding`.
+    pub encoding: Encoding,
+}
+
+/// What an ASCII byte is in the client's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Itself, wherever it stands.
+    #[default]
+    Plain,
+    /// Perhaps the second half of a character, so quotes and backslashes cannot be told without decoding.
+    HidesAscii,
+}
+
+impl Encoding {
+    /// Of a value of `client_encoding`. PostgreSQL allows such encodings for clients only (documentation, "Character Set Support").
+    pub fn of(client_encoding: &str) -> Self {
+        const HIDE: [&str; 7] = ["BIG5", "GB18030", "GBK", "JOHAB", "SHIFT_JIS_2004", "SJIS", "UHC"];
+        if HIDE.iter().any(|name| client_encoding.eq_ignore_ascii_case(name)) { Self::HidesAscii } else { Self::Plain }
+    }
 }
 
 impl Default for StringRules {
     fn default() -> Self {
-        Self { standard_conforming_strings: true }
+        Self { standard_conforming_strings: true, encoding: Encoding::Plain }
     }
 }
 
