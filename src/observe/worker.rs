@@ -19,7 +19,7 @@ pub(super) const BOUNDS_US: [u64; 16] = [
 pub(super) const HISTOGRAM: usize = BOUNDS_US.len() + 2;
 
 /// The counters of one worker. Every method is to be called by that worker only. Databases and nodes are slots from
-/// [`super::Metrics::database`] and [`super::Metrics::node`]; indexes out of range are ignored.
+/// [`super::Metrics::database`]; indexes out of range are ignored.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerMetrics {

@@ -3,7 +3,7 @@
 use super::{
     cycle::Load,
     end::End,
-    local::{IN_FAILED, Local, Ran, error_message, write_error},
+    local::{IN_FAILED, Local, NO_TRANSACTIONS, Ran, error_message, write_error},
     state::Session,
     statements::{Named, Statement},
     tx::Tx,
@@ -25,6 +25,8 @@ use crate::{
 const LONG_BIND: usize = 64 * 1024;
 /// Messages without Sync or Flush beyond this many bytes are sent without waiting for one.
 const BATCH: usize = 256 * 1024;
+/// Longest message of the kinds that hold a name at most (`PQ_SMALL_MESSAGE_LIMIT`).
+const SHORT: u32 = 10_000;
 /// Most prepared statements of one client.
 const MOST_NAMES: usize = 1 << 16;
 /// Most bytes of statement text one client may keep.
@@ -125,7 +127,7 @@ impl Session {
             self.leave_replica().await;
         }
         self.exchange(&mut batch, wish).await?;
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 
@@ -142,7 +144,6 @@ impl Session {
 
     /// Reads messages up to Sync, Flush, the Execute of a COPY FROM, or a long message.
     async fn gather(&mut self) -> Result<Batch, End> {
-        let longest = self.tenant.limits.parse + LONG_BIND;
         let mut items: Vec<Item> = Vec::with_capacity(8);
         let mut at = 0;
         let mut ends = Ends::Open;
@@ -161,17 +162,25 @@ impl Session {
                 // messages as they come, so what was gathered goes first.
                 break;
             }
+            match head.tag {
+                // Longer than limits.parse is not read but sent to the primary; it is kept all the same, for other servers.
+                tag::PARSE if total > MOST_TEXT => {
+                    return Err(End::Fatal(
+                        SqlState::PROGRAM_LIMIT_EXCEEDED,
+                        format!("a statement of {total} bytes is too long to be prepared"),
+                    ));
+                }
+                tag::PARSE | tag::BIND => {}
+                _ if head.len > SHORT => {
+                    return Err(WireError::BadLength { tag: head.tag, len: head.len, cap: SHORT }.into());
+                }
+                _ => {}
+            }
             if here < total {
                 let long = match head.tag {
                     tag::BIND => total > LONG_BIND && self.has_names(at),
                     _ => false,
                 };
-                if total > longest && head.tag != tag::BIND {
-                    return Err(End::Fatal(
-                        SqlState::PROGRAM_LIMIT_EXCEEDED,
-                        format!("a prepared statement of {total} bytes is longer than limits.parse allows"),
-                    ));
-                }
                 if !long {
                     self.idle().await?;
                     continue;
@@ -396,7 +405,7 @@ impl Session {
             let mut sync = OwedSync;
             let wish = Wish::nothing();
             self.exchange(&mut sync, wish).await?;
-            self.settle().await;
+            self.settle().await?;
             return Ok(());
         }
         self.group_open = false;
@@ -547,6 +556,9 @@ impl Session {
                 let (Ok(parse), Some(statement)) = (Parse::parse(body), &item.statement) else {
                     return self.poison_malformed();
                 };
+                if self.is_transaction_unwanted(&statement.classified(&self.worker).known.facts) {
+                    return self.poison(SqlState::FEATURE_NOT_SUPPORTED, NO_TRANSACTIONS);
+                }
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() {
                     if self.names.find(&name).is_some() {

@@ -106,6 +106,12 @@ impl Session {
         }
     }
 
+    /// Would it begin a transaction in a pool that lends a server for one statement only?
+    pub(super) fn is_transaction_unwanted(&self, facts: &Facts) -> bool {
+        self.tenant.database.pool.mode == PoolMode::Statement
+            && facts.tx.iter().any(|verb| matches!(verb, TxVerb::Begin { .. }))
+    }
+
     /// May `local` be answered without a server as things stand?
     pub(super) fn may_answer(&self, local: &Local) -> bool {
         if self.is_ours(local) {
@@ -196,6 +202,9 @@ impl Session {
 
 /// What a server says to anything but the end of a failed transaction.
 pub(super) const IN_FAILED: &str = "current transaction is aborted, commands ignored until end of transaction block";
+
+/// What statement pooling says to BEGIN.
+pub(super) const NO_TRANSACTIONS: &str = "transactions are not possible in statement pooling mode";
 
 /// An ERROR of ours.
 pub(super) fn write_error(out: &mut Vec<u8>, sqlstate: SqlState, message: &str) {

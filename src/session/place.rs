@@ -90,9 +90,13 @@ impl Session {
                 Placement::NoPrimary => {
                     return Err(match last_error {
                         Some(error) => Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() },
-                        None => Refusal::new(
+                        None if wish.place == Where::Primary => Refusal::new(
                             SqlState::CANNOT_CONNECT_NOW,
                             "no primary is available; reads still work, try again later",
+                        ),
+                        None => Refusal::new(
+                            SqlState::CANNOT_CONNECT_NOW,
+                            "no primary is available, and no replica that is known to have this session's writes",
                         ),
                     });
                 }

@@ -3,8 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::state::{Deeds, Last, PIN_REASONS, Pins, Session};
+use super::{
+    end::End,
+    state::{Deeds, Last, PIN_REASONS, Pins, Session},
+};
 use crate::{
+    base::SqlState,
     config::PoolMode,
     pool::{Params, quote_literal},
     route::{Floor, Outcome as NodeOutcome, Role},
@@ -142,13 +146,13 @@ impl Deeds {
 
 impl Session {
     /// The last reply is in. Outside a transaction the server goes back; inside one it stays.
-    pub(super) async fn settle(&mut self) {
+    pub(super) async fn settle(&mut self) -> Result<(), End> {
         self.note_reported();
         if self.held.is_none() || self.group_open {
-            return;
+            return Ok(());
         }
         if self.feed.status != Some(TxStatus::Idle) {
-            return;
+            return Ok(());
         }
         self.portals.clear();
         let failed = self.feed.error.is_some();
@@ -175,17 +179,24 @@ impl Session {
             return;
         }
         if self.deeds.left_something() {
+            let theirs = self.deeds.living || !self.deeds.touched.is_empty();
             Box::pin(self.read_back()).await;
+            if theirs && self.held.is_none() {
+                // What the client was told it has set is not known, so nothing can be run for it any more.
+                let message = "the server connection was lost before the session's settings could be read back";
+                return Err(End::Fatal(SqlState::CONNECTION_FAILURE, message.into()));
+            }
         }
         self.deeds.rolled_back = false;
         if self.held.is_none() || self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session {
-            return;
+            return Ok(());
         }
         if self.handle.is_cancel_under_way() {
             Box::pin(self.release()).await;
         } else {
             self.give_back();
         }
+        Ok(())
     }
 
     /// From now on a replica must have what the primary has. A replica itself cannot have written.

@@ -3,18 +3,17 @@
 use super::{
     cycle::Load,
     end::End,
-    local::{Local, write_error},
+    local::{Local, NO_TRANSACTIONS, write_error},
     state::Session,
     statements::{deallocated, names_in_sql},
     tx::Tx,
 };
 use crate::{
     base::SqlState,
-    config::PoolMode,
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts, Shape, facts::TxVerb},
+    sql::{Classified, ClassifyPath, Facts, Shape},
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -99,11 +98,8 @@ impl Session {
             write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
             return self.refused(total).await;
         }
-        if self.tenant.database.pool.mode == PoolMode::Statement
-            && facts.tx.iter().any(|v| matches!(v, TxVerb::Begin { .. }))
-        {
-            let message = "transactions are not possible in statement pooling mode";
-            write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, message);
+        if self.is_transaction_unwanted(facts) {
+            write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, NO_TRANSACTIONS);
             return self.refused(total).await;
         }
         self.deeds.next();
@@ -132,7 +128,7 @@ impl Session {
                 self.no_longer_lent(name.as_bytes());
             }
         }
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 
@@ -161,7 +157,7 @@ impl Session {
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
         let mut load = Whole { total, here, consumed: false, shape: None };
         self.exchange(&mut load, wish).await?;
-        self.settle().await;
+        self.settle().await?;
         Ok(())
     }
 

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
     Vec::from(cases!("lifecycle", Pgsluice:
         a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing,
         a_reload_adds_and_removes_nodes, a_reload_right_after_the_start_is_a_reload, a_session_pool_returns_what_was_used,
+        a_statement_pool_has_no_transactions,
         idle_in_transaction_is_cut, a_client_that_stops_anywhere_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
 }
 
@@ -142,6 +143,17 @@ fn a_session_pool_returns_what_was_used(world: &World) {
         client.vanish();
     }
     assert_eq!(proxy.login().value("show work_mem"), "4MB");
+}
+
+fn a_statement_pool_has_no_transactions(world: &World) {
+    let mut client = world.proxy(&Setup::default().mode("statement").size(1)).login();
+    for sql in ["begin", "start transaction read only", "begin; select 1; commit"] {
+        assert_eq!(client.query(sql).letters(), "E(0A000) Z(I)", "{sql}");
+        let reply = client.extended(sql, &[]).letters();
+        // Two statements in one Parse are refused by any server.
+        assert!(reply == "E(0A000) Z(I)" || sql.contains(';'), "{sql}: {reply}");
+    }
+    assert_eq!(client.extended("select 1", &[]).value(), "1");
 }
 
 /// B188: the rest of the transaction must never run outside of it.

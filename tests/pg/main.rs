@@ -10,12 +10,14 @@ mod client;
 mod clients;
 mod fresh;
 mod frontend;
+mod hostile;
 mod lifecycle;
 mod login;
 mod lost;
 mod nodes;
 mod routing;
 mod script;
+mod standby;
 mod world;
 
 use std::{
@@ -80,6 +82,8 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(clients::cases());
     cases.extend(routing::cases());
     cases.extend(fresh::cases());
+    cases.extend(hostile::cases());
+    cases.extend(standby::cases());
     cases.extend(lost::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
