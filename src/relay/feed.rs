@@ -102,8 +102,8 @@ pub struct Feed {
     pub skipped: Vec<Ack>,
     /// Reported parameters the server has changed.
     pub reported: Vec<(Box<str>, Box<str>)>,
-    /// Command tags worth remembering are counted here: commands completed for the client.
-    pub commands: u32,
+    /// The server has completed a DEALLOCATE ALL or DISCARD ALL of the client's: no prepared statement is left.
+    pub forgot_statements: bool,
     left: usize,
     left_passes: bool,
 }
@@ -133,7 +133,7 @@ impl Feed {
         self.failed_parse = false;
         self.hidden_error = None;
         self.mute = false;
-        self.commands = 0;
+        self.forgot_statements = false;
         self.rows.clear();
         self.collected = 0;
         self.queue.shrink();
@@ -298,11 +298,11 @@ impl Feed {
                 Ok(for_client)
             }
             (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE, Some(What::Query)) => {
-                self.complete(show);
+                self.complete(show, body);
                 Ok(for_client)
             }
             (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED, Some(What::Execute)) => {
-                self.complete(show);
+                self.complete(show, body);
                 self.acknowledge();
                 Ok(for_client)
             }
@@ -322,10 +322,10 @@ impl Feed {
         }
     }
 
-    fn complete(&mut self, show: Show) {
+    fn complete(&mut self, show: Show, body: &[u8]) {
         if show == Show::Pass {
             self.delivered = true;
-            self.commands += 1;
+            self.forgot_statements |= matches!(body, b"DEALLOCATE ALL\0" | b"DISCARD ALL\0");
         }
     }
 

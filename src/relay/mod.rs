@@ -13,7 +13,7 @@ pub use buffers::Buffers;
 pub use client::{Client, ClientGone};
 pub use feed::{Attempt, Feed, Violation};
 pub use order::{Ack, Names, Owed, ReplyQueue, Show, What};
-pub use pump::{COPY_BROKEN, Exchange, Outcome, Outgoing, Until};
+pub use pump::{Exchange, Outcome, Outgoing, Until};
 
 #[cfg(test)]
 mod tests;

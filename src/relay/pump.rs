@@ -9,7 +9,7 @@ use super::{Attempt, Buffers, Client, ClientGone, Feed, Violation};
 use crate::{
     pool::Server,
     wire::{
-        WireError,
+        HEAD_BYTES, WireError,
         frontend::{self, tag},
         next_head,
     },
@@ -53,9 +53,6 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 }
-
-/// What a message is that has no place in COPY data.
-pub const COPY_BROKEN: &str = "message type during COPY from stdin";
 
 /// How long to pump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,8 +329,13 @@ impl Exchange<'_> {
                     self.client.consume(head.total());
                     moved = true;
                 }
-                other => {
-                    return Err(WireError::BadValue { what: COPY_BROKEN, value: other.into() });
+                _ => {
+                    // The server says an error and then that it has lost its place in the stream; the tag is all it looks at.
+                    let Some(frame) = self.client.pending().get(..HEAD_BYTES) else { return Ok(moved) };
+                    self.outgoing.bytes.extend_from_slice(frame);
+                    self.client.consume(HEAD_BYTES);
+                    self.feed.copy_in = false;
+                    moved = true;
                 }
             }
         }

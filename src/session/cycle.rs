@@ -18,11 +18,11 @@ use crate::{
     base::SqlState,
     observe::{ClientState, Sent},
     pool::Together,
-    relay::{Ack, Attempt, COPY_BROKEN, Exchange, Outcome, Owed, Until, What},
+    relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
     sql::Shape,
     wire::{
-        Head, WireError,
+        Head,
         backend::{self, TxStatus},
         frontend::{self, tag},
     },
@@ -69,8 +69,7 @@ impl Session {
 
     async fn next_request(&mut self) -> Result<(), End> {
         let head = self.next_head().await?;
-        self.skipping |= self.group_open && self.feed.skipping;
-        if self.skipping && matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
+        if self.group_has_failed() && matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
             // Not even a Query is answered before the Sync that an error has made necessary (measured on PostgreSQL 15).
             return self.discard(head).await;
         }
@@ -102,7 +101,13 @@ impl Session {
         self.tenant.limits.message
     }
 
-    async fn discard(&mut self, head: Head) -> Result<(), End> {
+    /// Has the server told meanwhile that a message of the open group failed? Then it ignores everything up to Sync.
+    pub(super) fn group_has_failed(&mut self) -> bool {
+        self.skipping |= self.group_open && self.feed.skipping;
+        self.skipping
+    }
+
+    pub(super) async fn discard(&mut self, head: Head) -> Result<(), End> {
         let mut left = head.total();
         loop {
             let n = left.min(self.client.pending().len());
@@ -330,6 +335,7 @@ impl Session {
             }
             let mark = self.client.out.len();
             let repeatable = newly && wish.repeatable && load.is_whole();
+            self.lend_names_in_sql();
             load.compose(self);
             if !repeatable {
                 load.consume(self);
@@ -392,6 +398,15 @@ impl Session {
                     self.deeds.wrote |= learn;
                     self.deeds.opaque |= learn;
                 }
+                Outcome::ServerLost(_)
+                    if self.feed.fatal.as_ref().is_some_and(|f| f.0 == SqlState::PROTOCOL_VIOLATION) =>
+                {
+                    // The client's doing: a message that has no place in its COPY.
+                    let fatal = self.feed.fatal.take();
+                    self.drop_server(NodeOutcome::Answered);
+                    let message = fatal.map_or_else(String::new, |(_, message)| message.into());
+                    return Err(End::Fatal(SqlState::PROTOCOL_VIOLATION, message));
+                }
                 Outcome::ServerLost(_) | Outcome::ServerBroke(_) => {
                     let why = match outcome {
                         Outcome::ServerBroke(violation) => violation.to_string(),
@@ -423,15 +438,6 @@ impl Session {
                     return self.lost(load, wish.repeatable);
                 }
                 Outcome::ClientGone(gone) => return Err(gone.into()),
-                Outcome::ClientBroke(WireError::BadValue { what: COPY_BROKEN, value }) => {
-                    // As a server does: an error, and then it has lost its place in the stream.
-                    let message = format!("unexpected message type 0x{value:02X} during COPY from stdin");
-                    super::local::write_error(self.client.say(), SqlState::PROTOCOL_VIOLATION, &message);
-                    return Err(End::Fatal(
-                        SqlState::PROTOCOL_VIOLATION,
-                        "terminating connection because protocol synchronization was lost".into(),
-                    ));
-                }
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing => return Err(End::Left),
                 Outcome::Overdue => {
@@ -451,7 +457,7 @@ impl Session {
     }
 
     /// Of the client's changes to its names, those the server has answered hold.
-    fn settle_names(&mut self) {
+    pub(super) fn settle_names(&mut self) {
         let settled = std::mem::take(&mut self.feed.name_changes) as usize;
         self.names.settle(settled, self.feed.failed_parse);
     }

@@ -66,7 +66,8 @@ impl Session {
             self.held = None;
             return;
         }
-        let plain = !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
+        let bare = self.held.as_ref().is_some_and(|held| held.lent_names.is_empty());
+        let plain = bare && !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
         if !plain {
             // Alone in its message: inside an implicit transaction block it always fails.
             if !self.hidden(b"DISCARD ALL").await {
@@ -89,6 +90,10 @@ impl Session {
         use crate::relay::{Ack, Owed, Show, What};
         self.feed.reset();
         crate::wire::frontend::query(&mut self.outgoing.bytes, sql);
+        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+            // A simple Query destroys the unnamed statement.
+            server.unnamed = None;
+        }
         let owed = Owed::Reply {
             what: What::Query,
             show: Show::Collect,
@@ -96,6 +101,11 @@ impl Session {
             names: crate::relay::Names::Untouched,
         };
         self.feed.queue.push(owed);
+        self.hidden_is_answered().await
+    }
+
+    /// Waits for the answer to what is ours alone; false if the server is not to be trusted any more.
+    pub(super) async fn hidden_is_answered(&mut self) -> bool {
         let limit = std::time::Duration::from_secs(30);
         let outcome = tokio::time::timeout(limit, Box::pin(self.pump_quietly(Until::Settled))).await;
         let done =

@@ -5,7 +5,7 @@ use super::{
     end::End,
     local::{IN_FAILED, Local, NO_TRANSACTIONS, Ran, error_message, write_error},
     state::Session,
-    statements::Named,
+    statements::{Named, Statement},
     tx::Tx,
 };
 use crate::{
@@ -73,8 +73,7 @@ impl Session {
     /// Reads a group of messages and carries it.
     pub(super) async fn extended(&mut self) -> Result<(), End> {
         let mut batch = self.gather().await?;
-        self.skipping |= self.group_open && self.feed.skipping;
-        if self.skipping {
+        if self.group_has_failed() {
             return self.skip(batch).await;
         }
         let done = self.answer_leading(&mut batch);
@@ -105,10 +104,19 @@ impl Session {
                 }
                 if item.tag == tag::EXECUTE {
                     self.deeds.note(&classified.known.facts);
+                    for name in &statement.names_in_sql {
+                        if let Some(named) = self.names.find(name.as_bytes()).cloned() {
+                            self.deeds.note(&named.classified(&self.worker).known.facts);
+                        }
+                    }
                 }
             } else if matches!(item.tag, tag::BIND | tag::EXECUTE | tag::DESCRIBE) {
                 wish = wish.and(Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false });
             }
+        }
+        if batch.ends != Ends::Sync && wish.place != Where::Primary && self.leaves_portals(&batch.items) {
+            // A replica could not go on with them if the group turns out to write.
+            wish = wish.and(Wish { place: Where::Primary, reason: RouteReason::SessionState, repeatable: false });
         }
         if self.group_open
             && self.held.is_some()
@@ -123,16 +131,27 @@ impl Session {
         Ok(())
     }
 
+    /// Is a portal bound here that is not run to its end here?
+    fn leaves_portals(&self, items: &[Item]) -> bool {
+        items.iter().enumerate().filter(|(_, item)| item.tag == tag::BIND).any(|(i, bind)| {
+            let Ok(Some(prefix)) = BindPrefix::parse(bind.body(self)) else { return false };
+            !items[i + 1..]
+                .iter()
+                .filter(|item| item.tag == tag::EXECUTE)
+                .any(|item| Execute::parse(item.body(self)).is_ok_and(|e| e.portal == prefix.portal && e.max_rows == 0))
+        })
+    }
+
     /// Reads messages up to Sync, Flush, the Execute of a COPY FROM, or a long message.
     async fn gather(&mut self) -> Result<Batch, End> {
         let mut items: Vec<Item> = Vec::with_capacity(8);
         let mut at = 0;
         let mut ends = Ends::Open;
         loop {
+            if at >= BATCH {
+                break;
+            }
             let Some(head) = crate::wire::next_head(&self.client.pending()[at..], self.message_cap())? else {
-                if at >= BATCH {
-                    break;
-                }
                 self.idle().await?;
                 continue;
             };
@@ -231,6 +250,9 @@ impl Session {
     fn statement_in(&self, name: &[u8], before: &[Item]) -> Option<Named> {
         for item in before.iter().rev() {
             match item.tag {
+                tag::EXECUTE if !name.is_empty() && item.statement.as_ref().is_some_and(|s| s.forgets_names) => {
+                    return None;
+                }
                 tag::PARSE if Parse::parse(item.body(self)).is_ok_and(|parse| parse.name == name) => {
                     return item.statement.clone();
                 }
@@ -271,7 +293,7 @@ impl Session {
                 self.skipping = true;
                 return i + 1;
             }
-            if !self.answer_item(item, local.as_ref()) {
+            if !self.answer_item(item, local.as_ref(), &batch.items[i + 1..]) {
                 return i;
             }
             if self.skipping {
@@ -282,7 +304,7 @@ impl Session {
     }
 
     /// Answers one message without a server; false if it needs one.
-    fn answer_item(&mut self, item: &Item, local: Option<&Local>) -> bool {
+    fn answer_item(&mut self, item: &Item, local: Option<&Local>, rest: &[Item]) -> bool {
         let fits = local.is_some_and(|local| self.may_answer(local));
         match item.tag {
             tag::PARSE if fits => {
@@ -300,10 +322,10 @@ impl Session {
             }
             tag::BIND if fits => {
                 let Ok(bind) = Bind::parse(item.body(self)) else { return false };
-                if bind.count > 0 {
+                let portal: Box<[u8]> = bind.portal.into();
+                if bind.count > 0 || !self.is_executed_at_once(&portal, rest) {
                     return false;
                 }
-                let portal: Box<[u8]> = bind.portal.into();
                 if let Some(statement) = &item.statement {
                     self.portals.push((portal, statement.clone()));
                 }
@@ -316,11 +338,19 @@ impl Session {
             }
             tag::EXECUTE if fits => {
                 let (Some(local), Some(statement)) = (local, &item.statement) else { return false };
+                let Ok(execute) = Execute::parse(item.body(self)) else { return false };
+                if self.portal(execute.portal).is_none() {
+                    // It has run already.
+                    return false;
+                }
                 let text = statement.text.clone();
                 let ran = self.run_local(local, &text, false);
                 let reason = RouteReason::TransactionControl.index();
                 self.worker.metrics.statement(self.tenant.slot, Sent::Answered, reason);
                 self.feed.say_locals(self.client.say());
+                self.settle_names();
+                // It ran; a server would refuse to run it again.
+                self.portals.retain(|(_, bound)| !std::ptr::eq::<Statement>(&**bound, &**statement));
                 if ran == Ran::Error {
                     self.skipping = true;
                 }
@@ -345,6 +375,14 @@ impl Session {
             _ => return false,
         }
         true
+    }
+
+    /// Is a portal run, and only described before? Otherwise a server must hold it, since it may see what comes in between.
+    fn is_executed_at_once(&self, portal: &[u8], rest: &[Item]) -> bool {
+        let next = rest.iter().find(|item| item.tag != tag::DESCRIBE);
+        next.is_some_and(|item| {
+            item.tag == tag::EXECUTE && Execute::parse(item.body(self)).is_ok_and(|execute| execute.portal == portal)
+        })
     }
 
     /// After an error everything up to Sync is ignored.
@@ -507,6 +545,11 @@ impl Session {
     fn compose_item(&mut self, item: &Item) -> Composed {
         let raw_range = item.start..item.start + item.here;
         let local = item.statement.as_ref().and_then(|s| s.local.as_ref()).filter(|local| self.is_ours(local)).cloned();
+        if let Some(statement) = item.statement.as_ref().filter(|s| !s.names_in_sql.is_empty() && local.is_none()) {
+            for name in &statement.names_in_sql {
+                self.lend_name(name.as_bytes());
+            }
+        }
         match item.tag {
             tag::PARSE => {
                 let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
@@ -642,11 +685,23 @@ impl Session {
                         Ran::Error => Composed::Poisoned,
                     };
                 }
-                if item.statement.as_ref().is_some_and(|s| s.forgets_names) {
-                    self.forget_names();
-                }
                 self.send_raw(item);
-                self.owe(What::Execute, Ack::Nothing, Names::Untouched);
+                let Some(statement) = &item.statement else {
+                    self.owe(What::Execute, Ack::Nothing, Names::Untouched);
+                    return Composed::Sent;
+                };
+                if statement.forgets_names {
+                    self.names.change_all();
+                    self.forget_statements();
+                    self.owe(What::Execute, Ack::Nothing, Names::Change);
+                } else if let Some(name) = statement.deallocates.first() {
+                    // The protocol runs one statement at a time, so there is one name.
+                    self.names.change(name.as_bytes(), None);
+                    self.no_longer_lent(name.as_bytes());
+                    self.owe(What::Execute, Ack::Nothing, Names::Change);
+                } else {
+                    self.owe(What::Execute, Ack::Nothing, Names::Untouched);
+                }
             }
             tag::CLOSE => {
                 let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
@@ -656,6 +711,11 @@ impl Session {
                     frontend::What::Statement => {
                         // Other clients may use it on this server; it leaves by the server's own limit.
                         self.names.change(&name, None);
+                        if self.no_longer_lent(&name) {
+                            self.send_raw(item);
+                            self.owe(What::Close, Ack::Nothing, Names::Change);
+                            return Composed::Sent;
+                        }
                         return self.say_in_turn(Names::Change, backend::close_complete);
                     }
                     frontend::What::Portal => {

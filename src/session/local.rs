@@ -97,7 +97,11 @@ impl Session {
         match local {
             Local::ShowRoute | Local::ShowVersion => true,
             // In a failed transaction the server says what it always says then.
-            Local::Deallocate(name) => self.status() != TxStatus::Failed && self.names.find(name.as_bytes()).is_some(),
+            // Where the server has it by that name, too, it is the server's to deallocate.
+            Local::Deallocate(name) => {
+                let lent = self.held.as_ref().is_some_and(|h| h.lent_names.iter().any(|n| **n == *name.as_bytes()));
+                !lent && self.status() != TxStatus::Failed && self.names.find(name.as_bytes()).is_some()
+            }
             Local::Begin { .. } | Local::SetTransaction(_) | Local::Commit { .. } | Local::Rollback { .. } => false,
         }
     }
@@ -130,7 +134,11 @@ impl Session {
     pub(super) fn run_local(&mut self, local: &Local, text: &[u8], describe: bool) -> Ran {
         let mut out = Vec::new();
         let ran = self.answer_local(local, text, describe, &mut out);
-        self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
+        let names = match (local, ran) {
+            (Local::Deallocate(_), Ran::Done) => Names::Change,
+            _ => Names::Untouched,
+        };
+        self.feed.queue.push(Owed::Local(out.into(), names));
         ran
     }
 
@@ -176,7 +184,7 @@ impl Session {
                 backend::command_complete(out, if committed { "COMMIT" } else { "ROLLBACK" });
             }
             Local::Deallocate(ref name) => {
-                self.names.remove(name.as_bytes());
+                self.names.change(name.as_bytes(), None);
                 backend::command_complete(out, "DEALLOCATE");
             }
             Local::ShowRoute => {

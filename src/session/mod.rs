@@ -8,6 +8,7 @@ mod cancel;
 mod cycle;
 mod end;
 mod extended;
+mod lent;
 mod local;
 mod place;
 mod probe;

@@ -122,7 +122,7 @@ impl Session {
                         self.worker.metrics.read_fallback(reason.index());
                     }
                     self.feed.status = Some(crate::wire::backend::TxStatus::Idle);
-                    self.held = Some(Held { lease, node, since: self.mark });
+                    self.held = Some(Held { lease, node, since: self.mark, lent_names: Vec::new() });
                     return Ok(());
                 }
                 Err(error) => {
@@ -218,10 +218,12 @@ impl Session {
             crate::wire::frontend::query(&mut self.outgoing.bytes, change.sql.as_bytes());
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
             server.params = self.params.clone();
+            server.unnamed = None;
             together = change.together;
         }
         if let Tx::Begun(deferred) = &self.tx {
             crate::wire::frontend::query(&mut self.outgoing.bytes, &deferred.sql);
+            server.unnamed = None;
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
         }
         together

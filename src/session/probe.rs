@@ -2,6 +2,7 @@
 
 use std::{
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     base::{Report, SqlState},
-    pool::{Lease, Params},
+    pool::{Lease, Params, Welcome},
     relay::{Ack, Feed, Names, Outcome, Owed, Show, What},
     route::{Health, Role},
     wire::{backend::TxStatus, frontend},
@@ -31,8 +32,8 @@ impl<'a> Probe<'a> {
         Self { worker, tenant }
     }
 
-    /// The primary, or whatever answers: a login must not need the primary.
-    pub(super) async fn server(&self) -> Result<Lease, End> {
+    /// Nodes in the order to ask them: the primary first, but a login must not need it.
+    fn order(&self) -> Vec<usize> {
         let view = self.tenant.view.load_full();
         let mut order: Vec<usize> = (0..self.tenant.locals.len()).collect();
         order.sort_by_key(|i| match view.nodes.get(*i) {
@@ -41,15 +42,30 @@ impl<'a> Probe<'a> {
             Some(node) if node.health == Health::Unknown => 2,
             _ => 3,
         });
-        let mut failure = None;
-        for node in order {
-            let local = &self.tenant.locals[node];
+        for (node, local) in self.tenant.locals.iter().enumerate() {
             if let Some(seen) = view.nodes.get(node) {
                 local.pool.require_epoch(seen.epoch);
             }
-            if let Some(lease) = local.try_checkout(Instant::now()) {
-                return Ok(lease);
-            }
+        }
+        order
+    }
+
+    /// A server that is free right now.
+    pub(super) fn idle_server(&self) -> Option<Lease> {
+        let now = Instant::now();
+        self.order().into_iter().find_map(|node| self.tenant.locals[node].try_checkout(now))
+    }
+
+    /// What a server told at login last.
+    pub(super) fn welcome(&self) -> Option<Arc<Welcome>> {
+        self.order().into_iter().find_map(|node| self.tenant.locals[node].pool.welcome())
+    }
+
+    /// A server, from the first node that has one in time.
+    pub(super) async fn server(&self) -> Result<Lease, End> {
+        let mut failure = None;
+        for node in self.order() {
+            let local = &self.tenant.locals[node];
             match local.checkout(local.pool.settings().checkout_timeout).await {
                 Ok(lease) => return Ok(lease),
                 Err(error) => {
@@ -73,6 +89,7 @@ impl<'a> Probe<'a> {
             server.params = Params::default();
         }
         frontend::query(&mut message, sql.as_bytes());
+        server.unnamed = None;
         feed.queue.push(Owed::Reply {
             what: What::Query,
             show: Show::Collect,

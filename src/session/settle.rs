@@ -24,6 +24,13 @@ const LIVING: &str = "EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
     EXISTS(SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql)";
 const LIVING_COLUMNS: usize = 5;
 
+/// Every parameter that differs from its default because somebody has set it in this session. The identity is not in the
+/// view; what belongs to one transaction, or cannot be read, is not of the session.
+const SETTINGS: &str = "SELECT 'role',pg_catalog.current_setting('role') UNION ALL \
+    SELECT 'session_authorization',pg_catalog.current_setting('session_authorization') UNION ALL \
+    SELECT name,pg_catalog.current_setting(name) FROM pg_catalog.pg_settings WHERE source='session' \
+    AND name NOT IN ('transaction_isolation','transaction_read_only','transaction_deferrable','seed')";
+
 /// Everything a statement can leave in a session except prepared statements, which are ours; DISCARD ALL would drop those, too.
 const RESET: &[u8] = b"SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;\
     SELECT pg_catalog.pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP";
@@ -166,6 +173,11 @@ impl Session {
         }
         (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl, self.deeds.lazy_commit) =
             (false, false, false, false);
+        if self.held.as_ref().is_some_and(|held| !held.lent_names.is_empty()) && !Box::pin(self.take_names_back()).await
+        {
+            self.held = None;
+            return;
+        }
         if self.deeds.left_something() {
             let theirs = self.deeds.living || !self.deeds.touched.is_empty();
             Box::pin(self.read_back()).await;
@@ -223,16 +235,13 @@ impl Session {
         }
     }
 
-    /// All prepared statements of the held server are deallocated, or will be by what is about to be sent: the client's names are
-    /// gone, and the server's get new names from now on.
-    pub(super) fn forget_names(&mut self) {
-        if self.status() == TxStatus::Failed {
-            return;
-        }
-        self.names.clear();
-        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+    /// All prepared statements of the held server are deallocated, or will be by what is about to be sent: they get new names from
+    /// now on.
+    pub(super) fn forget_statements(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        held.lent_names.clear();
+        if let Some(server) = held.lease.server() {
             server.prepared.clear();
-            server.unnamed = None;
         }
     }
 
@@ -259,7 +268,13 @@ impl Session {
             columns.push(LIVING.to_owned());
         }
         if !columns.is_empty() {
-            let sql = format!("SELECT {}", columns.join(","));
+            let mut sql = format!("SELECT {}", columns.join(","));
+            // What was refused, or undone, was not set; the value alone does not tell.
+            let listed = deeds.opaque || deeds.rolled_back;
+            if listed {
+                sql.push(';');
+                sql.push_str(SETTINGS);
+            }
             let answered = self.hidden(sql.as_bytes()).await;
             let row = self.feed.rows.first().cloned().filter(|_| answered);
             let Some(row) = row else {
@@ -267,6 +282,9 @@ impl Session {
                 return;
             };
             self.learn(&row, &names, look, before, deeds.rolled_back);
+            if listed {
+                self.learn_settings();
+            }
         }
         let keeps = self.pins.any() || self.tenant.database.pool.mode == PoolMode::Session;
         if self.deeds.residue && !keeps {
@@ -327,6 +345,41 @@ impl Session {
         {
             let index = PIN_REASONS.iter().position(|r| *r == reason);
             self.worker.metrics.pinned(index.unwrap_or_default());
+        }
+    }
+}
+
+impl Session {
+    /// Takes over all parameters the server has been given, whoever gave them. Those with a dot in their names it does not list.
+    fn learn_settings(&mut self) {
+        let login = self.held.as_ref().map(|held| held.lease.local().pool.login_user());
+        let text = |value: Option<&[u8]>| value.map(|v| String::from_utf8_lossy(v).into_owned());
+        let settings: BTreeMap<String, String> = (self.feed.rows.iter().skip(1))
+            .filter_map(|row| {
+                let row = DataRow::parse(row).ok()?;
+                let mut columns = row.columns().map(|v| text(v.ok().flatten()));
+                Some((columns.next()??, columns.next()??))
+            })
+            .filter(|(name, value)| match name.as_str() {
+                "role" => value != "none",
+                "session_authorization" => Some(value.as_str()) != login.as_deref(),
+                _ => true,
+            })
+            .collect();
+        let gone = self
+            .params
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| !name.contains('.') && !settings.contains_key(*name));
+        let on_server: Vec<(&str, Option<&str>)> =
+            gone.map(|name| (name, None)).chain(settings.iter().map(|(n, v)| (n.as_str(), Some(v.as_str())))).collect();
+        let on_server = self.params.with(on_server);
+        // A client's default is what it asked for at login.
+        let missing: Vec<(&str, Option<&str>)> =
+            self.startup.iter().filter(|(n, _)| on_server.value(n).is_none()).map(|(n, v)| (n, Some(v))).collect();
+        self.params = on_server.with(missing);
+        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+            server.params = on_server;
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     end::End,
     local::{Local, NO_TRANSACTIONS, write_error},
     state::Session,
-    statements::forgets_names,
+    statements::{deallocated, names_in_sql},
     tx::Tx,
 };
 use crate::{
@@ -78,6 +78,9 @@ impl Session {
         let total = head.total();
         let (classified, here) = if total <= longest {
             self.whole(head).await?;
+            if self.group_has_failed() {
+                return self.discard(head).await;
+            }
             let text = match Query::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 Ok(text) => text,
                 Err(error) => return self.malformed(total, error),
@@ -86,7 +89,7 @@ impl Session {
         } else {
             (self.worker.unread(), self.client.pending().len().min(total))
         };
-        self.names.drop_unnamed();
+        let unnamed = self.names.take_unnamed();
         let facts = &classified.known.facts;
         if here == total && self.answered_here(facts, total) {
             return Ok(());
@@ -102,10 +105,28 @@ impl Session {
         self.deeds.next();
         self.deeds.note(facts);
         let wish = self.wish(&classified);
+        for name in names_in_sql(facts) {
+            if let Some(statement) = self.names.find(name.as_bytes()).cloned() {
+                self.deeds.note(&statement.classified(&self.worker).known.facts);
+                self.names_in_sql.push(name.as_bytes().into());
+            }
+        }
         let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
         self.exchange(&mut load, wish).await?;
-        if forgets_names(facts) && self.feed.error.is_none() {
-            self.forget_names();
+        if self.group_has_failed() {
+            // The server never saw it.
+            self.names.put_unnamed(unnamed);
+        }
+        if self.feed.forgot_statements {
+            // Also if something behind it failed: neither is undone by a rollback.
+            self.names.clear();
+            self.forget_statements();
+        }
+        if self.feed.error.is_none() {
+            for name in deallocated(facts) {
+                self.names.remove(name.as_bytes());
+                self.no_longer_lent(name.as_bytes());
+            }
         }
         self.settle().await?;
         Ok(())
@@ -116,6 +137,9 @@ impl Session {
         let total = head.total();
         let here = if total <= LONGEST_CALL {
             self.whole(head).await?;
+            if self.group_has_failed() {
+                return self.discard(head).await;
+            }
             if let Err(error) = FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 return self.malformed(total, error);
             }
@@ -146,6 +170,7 @@ impl Session {
         self.worker.metrics.statement(self.tenant.slot, Sent::Answered, RouteReason::TransactionControl.index());
         self.client.consume(total);
         self.feed.say_locals(self.client.say());
+        self.settle_names();
         let status = self.status();
         backend::ready_for_query(self.client.say(), status);
         true

@@ -6,18 +6,19 @@ use super::{
     auth::authenticate,
     cancel::LongKey,
     end::End,
+    probe::Probe,
     shared::{Connected, Full},
     state::{Deeds, Pins, Session},
     statements::Names,
     tx::Tx,
-    welcome::{Answer, Asked},
+    welcome::{Answer, Asked, Known},
     worker::Worker,
 };
 use crate::{
     base::{Report, SqlState},
     net::Stream,
     observe::ClientState,
-    pool::{Params, quote_literal},
+    pool::{Lease, Params, quote_literal},
     relay::{Client, Feed, Outgoing},
     route::Floor,
     sql::StringRules,
@@ -56,6 +57,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
                 tx: Tx::Idle,
                 names: Names::default(),
                 portals: Vec::new(),
+                names_in_sql: Vec::new(),
                 params: entry.params.clone(),
                 startup: entry.params,
                 strings: entry.strings,
@@ -196,23 +198,48 @@ async fn welcome(
         wishes.retain(|(n, _)| **n != *name);
         wishes.push((name.into(), value.as_str().into()));
     }
+    // Every process may give another, and it needs no server to say what becomes of it.
+    let application = wishes.iter().position(|(name, value)| **name == *"application_name" && is_plain_name(value));
+    let application = application.map(|at| wishes.remove(at).1);
     let asked = Asked {
         user: tenant.user.name.as_str().into(),
         database: startup.database.as_str().into(),
         wishes: wishes.into(),
     };
-    if let Some(answer) = worker.welcomes.borrow().find(&asked) {
+    let answer = answer(worker, tenant, asked).await?;
+    Ok(match application {
+        Some(name) => answer.with_application_name(&name),
+        None => answer,
+    })
+}
+
+/// Does a server take this application name as it stands? It would cut longer ones and replace what is not printable.
+fn is_plain_name(name: &str) -> bool {
+    name.len() < 64 && name.bytes().all(|b| (b' '..=b'~').contains(&b))
+}
+
+/// The answer to somebody's wishes: fresh, or else from a server; but nobody waits in line for what is known already.
+async fn answer(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, asked: Asked) -> Result<Answer, End> {
+    let known = worker.welcomes.borrow().find(&asked);
+    if let Some(Known::Fresh(answer)) = known {
         return Ok(answer);
     }
-    let answer = try_on_server(worker, tenant, &asked).await?;
+    let probe = Probe::new(worker, tenant);
+    let lease = match (probe.idle_server(), known) {
+        (Some(lease), _) => lease,
+        (None, Some(Known::Stale(answer))) => return Ok(answer),
+        (None, _) => match probe.welcome().filter(|_| asked.wishes.is_empty()) {
+            Some(welcome) => return Ok(Answer::new(&welcome.parameters, Params::default())),
+            None => probe.server().await?,
+        },
+    };
+    let answer = try_on_server(&probe, lease, &asked).await?;
     worker.welcomes.borrow_mut().keep(asked, answer.clone());
     Ok(answer)
 }
 
 /// Applies the wishes on a server and listens to what it reports.
-async fn try_on_server(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, asked: &Asked) -> Result<Answer, End> {
-    let probe = super::probe::Probe::new(worker, tenant);
-    let lease = probe.server().await?;
+async fn try_on_server(probe: &Probe<'_>, lease: Lease, asked: &Asked) -> Result<Answer, End> {
     let Some(welcome) = lease.local().pool.welcome() else {
         return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "no server is available".into()));
     };

@@ -30,6 +30,8 @@ pub(super) struct Held {
     pub node: usize,
     /// When the present request was sent.
     pub since: Instant,
+    /// The client's statements that the server has under the client's own names, too, for statements that name them in SQL.
+    pub lent_names: Vec<Box<[u8]>>,
 }
 
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
@@ -126,6 +128,8 @@ pub(super) struct Session {
     pub names: Names,
     /// Portals bound in this transaction, and what they run.
     pub portals: Vec<(Box<[u8]>, Named)>,
+    /// Statements of the protocol that the request under way names in SQL.
+    pub names_in_sql: Vec<Box<[u8]>>,
     /// What the client has set, and what it asked for at login.
     pub params: Params,
     pub startup: Params,

@@ -32,6 +32,9 @@ pub(super) struct Statement {
     pub copies_in: bool,
     /// DEALLOCATE ALL or DISCARD ALL.
     pub forgets_names: bool,
+    /// Other prepared statements it names, and those of them that it deallocates.
+    pub names_in_sql: Box<[Box<str>]>,
+    pub deallocates: Box<[Box<str>]>,
     base: u128,
     rules: StringRules,
     classified: RefCell<Classified>,
@@ -130,6 +133,8 @@ impl Worker {
             local: Local::of(facts, text),
             copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
+            names_in_sql: names_in_sql(facts).map(Into::into).collect(),
+            deallocates: deallocated(facts).map(Into::into).collect(),
             text: text.into(),
             oids: oids.iter().collect(),
             base,
@@ -140,6 +145,22 @@ impl Worker {
         intern.known.insert(base, Rc::downgrade(&statement));
         statement
     }
+}
+
+/// Names of prepared statements that stand in SQL: they may be the protocol's.
+pub(super) fn names_in_sql(facts: &Facts) -> impl Iterator<Item = &str> {
+    facts.effects.iter().filter_map(|effect| match effect {
+        Effect::Prepare(name) | Effect::Execute(name) | Effect::Deallocate(name) => Some(&**name),
+        _ => None,
+    })
+}
+
+/// Names of prepared statements that it deallocates.
+pub(super) fn deallocated(facts: &Facts) -> impl Iterator<Item = &str> {
+    facts.effects.iter().filter_map(|effect| match effect {
+        Effect::Deallocate(name) => Some(&**name),
+        _ => None,
+    })
 }
 
 /// Does it deallocate all prepared statements?
@@ -153,8 +174,15 @@ pub(super) fn forgets_names(facts: &Facts) -> bool {
 pub(super) struct Names {
     named: HashMap<Box<[u8]>, Named>,
     unnamed: Option<Named>,
-    open: Vec<(Box<[u8]>, Option<Named>)>,
+    open: Vec<Change>,
     bytes: usize,
+}
+
+/// A change to be settled, with what was before.
+#[derive(Debug)]
+enum Change {
+    One(Box<[u8]>, Option<Named>),
+    All { named: HashMap<Box<[u8]>, Named>, bytes: usize },
 }
 
 impl Names {
@@ -171,12 +199,22 @@ impl Names {
     /// A name gets a statement, or loses it. To be settled.
     pub(super) fn change(&mut self, name: &[u8], statement: Option<Named>) {
         let before = self.put(name, statement);
-        self.open.push((name.into(), before));
+        self.open.push(Change::One(name.into(), before));
     }
 
-    /// The unnamed statement is gone (a simple Query replaces it); nothing to settle.
-    pub(super) fn drop_unnamed(&mut self) {
-        self.unnamed = None;
+    /// All names go, by a statement of a pipeline; the unnamed statement stays, as on a server. To be settled.
+    pub(super) fn change_all(&mut self) {
+        self.open.push(Change::All { named: std::mem::take(&mut self.named), bytes: std::mem::take(&mut self.bytes) });
+    }
+
+    /// The unnamed statement is gone (a simple Query destroys it); nothing to settle.
+    pub(super) fn take_unnamed(&mut self) -> Option<Named> {
+        self.unnamed.take()
+    }
+
+    /// The Query was skipped: the unnamed statement is still there.
+    pub(super) fn put_unnamed(&mut self, unnamed: Option<Named>) {
+        self.unnamed = unnamed;
     }
 
     /// DEALLOCATE ALL, DISCARD ALL.
@@ -193,14 +231,21 @@ impl Names {
     /// saw and refused, the unnamed statement is gone all the same: a server destroys the old one first.
     pub(super) fn settle(&mut self, settled: usize, failed_parse: bool) {
         let mut undone = self.open.split_off(settled.min(self.open.len()));
-        if let Some((name, before)) = undone.first_mut()
+        if let Some(Change::One(name, before)) = undone.first_mut()
             && failed_parse
             && name.is_empty()
         {
             *before = None;
         }
-        for (name, before) in undone.into_iter().rev() {
-            self.put(&name, before);
+        for change in undone.into_iter().rev() {
+            match change {
+                Change::One(name, before) => {
+                    self.put(&name, before);
+                }
+                Change::All { named, bytes } => {
+                    (self.named, self.bytes) = (named, bytes);
+                }
+            }
         }
         self.open.clear();
     }

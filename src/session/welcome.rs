@@ -11,7 +11,7 @@ use std::{
 use crate::{
     pool::Params,
     sql::{Encoding, StringRules},
-    wire::backend,
+    wire::{HEAD_BYTES, backend, next_head},
 };
 
 /// How long an answer is believed. A default changed by ALTER ROLE or ALTER DATABASE is seen after that.
@@ -39,7 +39,37 @@ pub(super) struct Answer {
     asked: Instant,
 }
 
+/// An answer that was kept.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// To be believed.
+    Fresh(Answer),
+    /// Better than waiting in line for a server.
+    Stale(Answer),
+}
+
 impl Answer {
+    /// The same for a client that also gave an application name, which the server takes as it is.
+    pub(super) fn with_application_name(&self, name: &str) -> Self {
+        let mut statuses = Vec::with_capacity(self.statuses.len() + name.len());
+        // A name of nobody's wish may stand there: that of ALTER ROLE.
+        let mut rest = &*self.statuses;
+        while let Ok(Some(head)) = next_head(rest, u32::MAX) {
+            let Some((status, after)) = rest.split_at_checked(head.total()) else { break };
+            if !status.get(HEAD_BYTES..).is_some_and(|body| body.starts_with(b"application_name\0")) {
+                statuses.extend_from_slice(status);
+            }
+            rest = after;
+        }
+        backend::parameter_status(&mut statuses, b"application_name", name.as_bytes());
+        Self {
+            statuses: statuses.into(),
+            params: self.params.with([("application_name", Some(name))]),
+            strings: self.strings,
+            asked: self.asked,
+        }
+    }
+
     /// From what a server reported.
     pub(super) fn new(reported: &[(Box<str>, Box<str>)], params: Params) -> Self {
         let mut statuses = Vec::with_capacity(512);
@@ -65,9 +95,10 @@ pub(super) struct Welcomes {
 }
 
 impl Welcomes {
-    /// A fresh answer.
-    pub(super) fn find(&self, asked: &Asked) -> Option<Answer> {
-        self.kept.get(asked).filter(|answer| answer.asked.elapsed() < FRESH).cloned()
+    /// What is known of these wishes.
+    pub(super) fn find(&self, asked: &Asked) -> Option<Known> {
+        let answer = self.kept.get(asked)?.clone();
+        Some(if answer.asked.elapsed() < FRESH { Known::Fresh(answer) } else { Known::Stale(answer) })
     }
 
     /// Keeps one.

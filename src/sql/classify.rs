@@ -128,11 +128,11 @@ impl Classifier {
             self.scratch = Vec::new();
         }
         let misread = match rules.encoding {
-            Encoding::HidesAscii => Some("client_encoding in which ASCII may be half of a character"),
-            Encoding::Plain if outline.misread => {
-                Some("backslash in a string while standard_conforming_strings is off")
+            Encoding::HidesAscii if !text.is_ascii() => {
+                Some("client_encoding in which ASCII may be half of a character")
             }
-            Encoding::Plain => None,
+            _ if outline.misread => Some("backslash in a string while standard_conforming_strings is off"),
+            Encoding::Plain | Encoding::HidesAscii => None,
         };
         if let Some(why) = misread {
             let facts = Facts::unparsable(why);

@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
         cancel_reaches_the_statement, cancel_of_an_idle_client_hurts_nobody, terminated_server_is_one_error,
         a_large_result_streams, a_large_parameter_arrives, a_slow_reader_holds_up_nobody));
     all.extend(cases!("clients", Pgsluice:
-        no_free_connection_is_one_error_per_sync, waiting_is_in_turn, servers_never_exceed_the_pool, an_old_cancel_key_is_worthless));
+        no_free_connection_is_one_error_per_sync, a_login_does_not_wait_for_a_busy_server, waiting_is_in_turn, servers_never_exceed_the_pool, an_old_cancel_key_is_worthless));
     all
 }
 
@@ -32,6 +32,20 @@ fn everybody_gets_their_own_answer(world: &World) {
         }
     }
     eventually("all transactions to end", || open_transactions(world) == "0");
+}
+
+/// All a login needs of a server is known after the first one.
+fn a_login_does_not_wait_for_a_busy_server(world: &World) {
+    let proxy = world.proxy(&Setup::default().primary_only().checkout_timeout("9s"));
+    let mut holder = proxy.login();
+    assert_eq!(holder.query("begin; select 1").status(), Some('T'));
+    let started = Instant::now();
+    let plain = proxy.login();
+    let mut named = proxy.login_as(&Login::default().param("application_name", "a name nobody had before"));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    drop(plain);
+    holder.query("commit");
+    assert_eq!(named.value("show application_name"), "a name nobody had before");
 }
 
 fn converse(port: u16, id: u32) {
