@@ -139,8 +139,7 @@ pub(super) fn learnt(feed: &Feed) -> String {
         Ack::Closed(id) => format!("skipped%{}", id.0),
         Ack::Unnamed(id) => format!("skipped?{}", id.0),
     }));
-    for (name, count) in [("names", feed.name_changes), ("commands", feed.commands), ("owed", feed.queue.len() as u32)]
-    {
+    for (name, count) in [("names", feed.name_changes), ("owed", feed.queue.len() as u32)] {
         notes.extend((count > 0).then(|| format!("{name}={count}")));
     }
     notes.join(" ")

@@ -16,6 +16,8 @@ fn named(text: &str) -> Named {
         oids: Box::default(),
         local: None,
         copies_in: false,
+        names_in_sql: Box::default(),
+        deallocates: Box::default(),
         forgets_names: forgets_names(&classified.known.facts),
         base: text.bytes().fold(0, |sum, byte| sum * 31 + u128::from(byte)),
         rules,
@@ -91,7 +93,7 @@ fn a_parse_that_fails_destroys_the_unnamed_statement_and_no_named_one() {
 fn some_changes_need_no_word_of_the_server() {
     let mut names = Names::default();
     change(&mut names, "=1 a=2 b=3 |");
-    names.drop_unnamed();
+    names.take_unnamed();
     names.remove(b"a");
     names.remove(b"nobody");
     assert_eq!((&*said(&names), names.len()), ("b=3", 1));
