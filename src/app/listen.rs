@@ -81,15 +81,16 @@ impl Door {
 
     /// Refuses everybody from now on; a thread that waits in accept returns.
     pub(super) fn close(&self) {
-        let socket = match self {
-            Self::Tcp(listener) => SockRef::from(listener),
-            Self::Unix(listener, path) => {
-                // Removing a file that is gone already is no fault.
-                let _ = fs::remove_file(path);
-                SockRef::from(listener)
+        match self {
+            Self::Tcp(listener) => {
+                let _ = SockRef::from(listener).shutdown(std::net::Shutdown::Both);
             }
-        };
-        let _ = socket.shutdown(std::net::Shutdown::Both);
+            // Nobody finds it any more, and a file that is gone already is no fault. It is not shut down: accept(2) would say
+            // "try again" and poll "ready" for ever.
+            Self::Unix(_, path) => {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     /// Joins the reactor of the current thread.

@@ -41,7 +41,8 @@ impl Session {
             let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
             error_response(self.client.say(), &text);
         }
-        if !matches!(end, End::Left) {
+        // Whoever says goodbye in the same breath as a request still gets the answer.
+        if !matches!(end, End::Left) || !self.client.out.is_empty() {
             // A client that does not read its last words does not keep a server connection for it.
             let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
             self.client.stream.shut_write();

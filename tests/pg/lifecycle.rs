@@ -19,7 +19,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("lifecycle", Pgsluice:
-        a_drain_lets_transactions_end, a_reload_drops_nobody, a_bad_reload_changes_nothing,
+        a_drain_lets_transactions_end, a_drain_with_a_unix_socket, a_reload_drops_nobody, a_bad_reload_changes_nothing,
         a_reload_adds_and_removes_nodes, a_reload_right_after_the_start_is_a_reload, a_session_pool_returns_what_was_used,
         a_statement_pool_has_no_transactions,
         idle_in_transaction_is_cut, a_client_that_stops_anywhere_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
@@ -55,6 +55,34 @@ fn a_drain_lets_transactions_end(world: &World) {
     assert_eq!(busy.query("commit").sqlstate(), None);
     eventually("the process to end", || proxy.process().expect("a process").ended());
     assert_eq!(world.superuser("select count(*) from t"), "2");
+}
+
+fn a_drain_with_a_unix_socket(world: &World) {
+    let proxy = own(world, &Setup::default());
+    signal(&proxy, "TERM");
+    eventually("the process to end", || proxy.process().expect("a process").ended());
+    let dir = proxy.config.with_extension("sockets");
+    fs::create_dir(&dir).expect("a directory");
+    let text = fs::read_to_string(&proxy.config).expect("the configuration");
+    let tcp = format!("127.0.0.1:{}", proxy.port);
+    let both = format!("listen: [\"{tcp}\", \"{}\"]", dir.display());
+    fs::write(&proxy.config, text.replace(&format!("listen: {tcp}\n"), &format!("{both}\n"))).expect("write");
+    let arguments = ["run".as_ref(), "-c".as_ref(), proxy.config.as_os_str()];
+    let log = proxy.config.with_extension("again");
+    let again = Tethered::start(Path::new(env!("CARGO_BIN_EXE_pgsluice")), &arguments, &log).expect("start");
+    eventually("the port to be bound", || TcpStream::connect(("127.0.0.1", proxy.port)).is_ok());
+    let socket = dir.join(format!(".s.PGSQL.{}", proxy.port));
+    assert!(socket.exists());
+    let mut idle: Vec<Client> = (0..4).map(|_| proxy.login()).collect();
+    again.signal("TERM").expect("signal");
+    for client in &mut idle {
+        assert_eq!(
+            client.recv_within(Duration::from_secs(2)).expect("a farewell").sqlstate().as_deref(),
+            Some("57P01")
+        );
+    }
+    eventually("the process to end", || again.ended());
+    assert!(!socket.exists());
 }
 
 /// B306: logins and statements during many reloads.
