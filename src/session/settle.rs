@@ -176,7 +176,7 @@ impl Session {
         if self.held.as_ref().is_some_and(|held| !held.lent_names.is_empty()) && !Box::pin(self.take_names_back()).await
         {
             self.held = None;
-            return;
+            return Ok(());
         }
         if self.deeds.left_something() {
             let theirs = self.deeds.living || !self.deeds.touched.is_empty();
