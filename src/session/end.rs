@@ -47,6 +47,14 @@ impl Session {
             let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
             self.client.stream.shut_write();
         }
+        if matches!(end, End::Left) {
+            // One that said goodbye right behind a request still gets its answer, as far as its socket takes it now.
+            std::future::poll_fn(|cx| {
+                let _ = self.client.poll_flush(cx);
+                std::task::Poll::Ready(())
+            })
+            .await;
+        }
         if self.held.is_some() {
             self.clean_up().await;
         }

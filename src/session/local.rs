@@ -40,6 +40,10 @@ pub(super) enum Local {
 impl Local {
     /// Is the whole text one such statement? Whether it may be answered here depends on the session, too.
     pub(super) fn of(facts: &Facts, text: &[u8]) -> Option<Self> {
+        if facts.verb == Verb::Unknown {
+            // In an encoding that hides ASCII nothing is read, but these few bytes can mean nothing else.
+            return Self::show(text);
+        }
         if facts.statements != 1 {
             return None;
         }
