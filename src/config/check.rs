@@ -24,8 +24,8 @@ pub(super) fn check(raw: &raw::Raw, findings: &mut Findings) -> Config {
     Config {
         listen: listeners(&raw.listen, findings),
         workers: match raw.workers.value {
-            // Half of the cores: the kernel's network work and, on small machines, the servers need the other half. With two
-            // workers on two busy cores a small query costs half as much CPU again as with one (benches/RESULTS.md).
+            // Half of the cores: the kernel's network work and, on small machines, the servers need the other half. Figures for one
+            // and two workers on two cores are in benches/RESULTS.md.
             raw::Workers::Auto => std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
             raw::Workers::Fixed(threads) => threads as usize,
         },
