@@ -72,7 +72,8 @@ fn a_drain_with_a_unix_socket(world: &World) {
     let again = Tethered::start(Path::new(env!("CARGO_BIN_EXE_pgsluice")), &arguments, &log).expect("start");
     eventually("the port to be bound", || TcpStream::connect(("127.0.0.1", proxy.port)).is_ok());
     let socket = dir.join(format!(".s.PGSQL.{}", proxy.port));
-    assert!(socket.exists());
+    // The listeners are bound one after the other.
+    eventually("the socket to be bound", || socket.exists());
     let mut idle: Vec<Client> = (0..4).map(|_| proxy.login()).collect();
     again.signal("TERM").expect("signal");
     for client in &mut idle {
