@@ -71,7 +71,7 @@ impl Session {
         let head = self.next_head().await?;
         if self.group_has_failed() && matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
             // Not even a Query is answered before the Sync that an error has made necessary (measured on PostgreSQL 15).
-            return self.discard(head).await;
+            return self.discard(head.total()).await;
         }
         match head.tag {
             tag::QUERY => self.simple(head).await,
@@ -81,7 +81,7 @@ impl Session {
             tag::FUNCTION_CALL => self.function_call(head).await,
             tag::TERMINATE => Err(End::Left),
             // Left over from a COPY that the server has ended with an error: ignored, as PostgreSQL's main loop does.
-            tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => self.discard(head).await,
+            tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => self.discard(head.total()).await,
             other => Err(End::Fatal(SqlState::PROTOCOL_VIOLATION, format!("invalid frontend message type {other}"))),
         }
     }
@@ -107,8 +107,9 @@ impl Session {
         self.skipping
     }
 
-    pub(super) async fn discard(&mut self, head: Head) -> Result<(), End> {
-        let mut left = head.total();
+    /// Throws away the next `bytes` of what the client sends, as they come.
+    pub(super) async fn discard(&mut self, bytes: usize) -> Result<(), End> {
+        let mut left = bytes;
         loop {
             let n = left.min(self.client.pending().len());
             self.client.consume(n);

@@ -602,13 +602,8 @@ impl Session {
                 let Ok(Some(prefix)) = BindPrefix::parse(body) else { return self.poison_malformed() };
                 let (portal, name): (Box<[u8]>, Box<[u8]>) = (prefix.portal.into(), prefix.statement.into());
                 let Some(statement) = item.statement.clone() else {
-                    if name.is_empty()
-                        && let Some(server) = self.server()
-                    {
-                        // Somebody else's unnamed statement may be there; the client has none.
-                        server.unnamed = None;
-                        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
-                        self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+                    if name.is_empty() {
+                        self.close_unnamed();
                     }
                     self.send_raw(item);
                     self.owe(What::Bind, Ack::Nothing, Names::Untouched);
@@ -665,12 +660,8 @@ impl Session {
                         self.owe(What::DescribeStatement, Ack::Nothing, Names::Untouched);
                     }
                     (frontend::What::Statement, None) => {
-                        if name.is_empty()
-                            && let Some(server) = self.server()
-                        {
-                            server.unnamed = None;
-                            frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
-                            self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+                        if name.is_empty() {
+                            self.close_unnamed();
                         }
                         self.send_raw(item);
                         self.owe(What::DescribeStatement, Ack::Nothing, Names::Untouched);
@@ -737,6 +728,15 @@ impl Session {
 
     fn server(&mut self) -> Option<&mut crate::pool::Server> {
         self.held.as_mut().and_then(|held| held.lease.server())
+    }
+
+    /// Somebody else's unnamed statement may be on the server; the client has none.
+    fn close_unnamed(&mut self) {
+        if let Some(server) = self.server() {
+            server.unnamed = None;
+            frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
+            self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+        }
     }
 
     fn send_raw(&mut self, item: &Item) {

@@ -79,7 +79,7 @@ impl Session {
         let (classified, here) = if total <= longest {
             self.whole(head).await?;
             if self.group_has_failed() {
-                return self.discard(head).await;
+                return self.discard(head.total()).await;
             }
             let text = match Query::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 Ok(text) => text,
@@ -138,7 +138,7 @@ impl Session {
         let here = if total <= LONGEST_CALL {
             self.whole(head).await?;
             if self.group_has_failed() {
-                return self.discard(head).await;
+                return self.discard(head.total()).await;
             }
             if let Err(error) = FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 return self.malformed(total, error);
@@ -193,16 +193,7 @@ impl Session {
 
     /// An error was written instead of sending the message; the rest of it is thrown away.
     async fn refused(&mut self, total: usize) -> Result<(), End> {
-        let mut left = total;
-        loop {
-            let n = left.min(self.client.pending().len());
-            self.client.consume(n);
-            left -= n;
-            if left == 0 {
-                break;
-            }
-            self.idle().await?;
-        }
+        self.discard(total).await?;
         self.after_error_of_ours(true);
         Ok(())
     }
