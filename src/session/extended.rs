@@ -118,12 +118,7 @@ impl Session {
             // A replica could not go on with them if the group turns out to write.
             wish = wish.and(Wish { place: Where::Primary, reason: RouteReason::SessionState, repeatable: false });
         }
-        if self.group_open
-            && self.held.is_some()
-            && wish.place == Where::Primary
-            && self.status() == TxStatus::Idle
-            && self.last.role == Some(Role::Replica)
-        {
+        if self.outgrows_replica(wish) {
             self.leave_replica().await;
         }
         self.exchange(&mut batch, wish).await?;
@@ -417,9 +412,18 @@ impl Session {
         Ok(())
     }
 
+    /// Is a group of messages open whose reads a replica has answered, while this is not for a replica?
+    pub(super) fn outgrows_replica(&self, wish: Wish) -> bool {
+        self.group_open
+            && self.held.is_some()
+            && wish.place == Where::Primary
+            && self.status() == TxStatus::Idle
+            && self.last.role == Some(Role::Replica)
+    }
+
     /// The group turns out to write after reads of it were answered by a replica: their implicit transaction ends there, the rest goes
     /// to the primary. Allowed because each statement of it has its own snapshot under READ COMMITTED.
-    async fn leave_replica(&mut self) {
+    pub(super) async fn leave_replica(&mut self) {
         self.feed.reset();
         frontend::sync(&mut self.outgoing.bytes);
         self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));

@@ -112,6 +112,9 @@ impl Session {
             }
         }
         let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
+        if self.outgrows_replica(wish) {
+            self.leave_replica().await;
+        }
         self.exchange(&mut load, wish).await?;
         if self.group_has_failed() {
             // The server never saw it.
@@ -156,6 +159,9 @@ impl Session {
         self.deeds.wrote = true;
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
         let mut load = Whole { total, here, consumed: false, shape: None };
+        if self.outgrows_replica(wish) {
+            self.leave_replica().await;
+        }
         self.exchange(&mut load, wish).await?;
         self.settle().await?;
         Ok(())
