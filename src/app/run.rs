@@ -30,7 +30,7 @@ use crate::{
     observe::{self, Metrics, NodeFacts, Words},
     pool::Pools,
     route::{Health, RouteReason},
-    session::{Admission, Keys, Shared, Snapshot},
+    session::{Admission, Hashing, Keys, Shared, Snapshot},
     sql::{Functions, Misroutes, ShapeKey},
     wire::scram::MockSecret,
 };
@@ -73,6 +73,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         keys: Keys::default(),
         admission: Admission::default(),
         mock: MockSecret::random(),
+        hashing: Hashing::new(config.workers),
         generation: AtomicU64::new(1),
         schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),

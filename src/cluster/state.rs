@@ -103,7 +103,7 @@ impl State {
         for database in &config.databases {
             let members: Vec<Member> = database.nodes.iter().map(Member::new).collect();
             for member in &members {
-                logins.entry(member.host.clone()).or_insert_with(|| login(database, &config.users));
+                logins.entry(member.host.clone()).or_insert_with(|| login(database, &config));
             }
             let known = self.groups.iter().position(|group| *group.name == *database.name);
             groups.push(match known {
@@ -342,16 +342,18 @@ fn foreign(track: &mut Track, primary: Option<&super::probe::Sample>) -> bool {
     other_system || other_timeline || track.diverged
 }
 
-/// The database's server user, or the first user whose password we can use, or the first one there is.
-fn login(database: &Database, users: &[Arc<User>]) -> Login {
-    let allowed = |user: &&Arc<User>| user.databases.as_ref().is_none_or(|names| names.contains(&database.name));
+/// The database's server user, or `auth.user`, or the first user whose password we can use, or the first one there is.
+fn login(database: &Database, config: &Config) -> Login {
+    let users = &config.users;
+    let allowed = |user: &&Arc<User>| user.may_use(&database.name);
     let clear = |user: &Arc<User>| match &user.secret {
         Secret::Password(password) => Some((user.name.clone(), Some(password.clone()))),
         Secret::Verifier(_) | Secret::Md5(_) | Secret::None => None,
     };
-    let (user, password) = match &database.server_user {
-        Some(user) => (user.clone(), database.server_password.clone()),
-        None => {
+    let (user, password) = match (&database.server_user, &config.auth.user) {
+        (Some(user), _) => (user.clone(), database.server_password.clone()),
+        (None, Some(user)) => (user.clone(), config.auth.password.clone()),
+        (None, None) => {
             let first = || users.iter().find(allowed).map(|user| (user.name.clone(), None));
             users.iter().filter(allowed).find_map(clear).or_else(first).unwrap_or(("postgres".to_owned(), None))
         }

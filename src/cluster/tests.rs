@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{
     base::{Lsn, NodeId},
     config::{
-        AuthMethod, Balance, Config, Consistency, Database, GuardMode, Limits, Log, LogFormat, MaxLag, Node,
+        Auth, AuthMethod, Balance, Config, Consistency, Database, GuardMode, Limits, Log, LogFormat, MaxLag, Node,
         OnNoReplica, OnTimeout, Pool, PoolMode, Reads, RoleSetting, Routing, Secret, SessionGuard, UnknownFunctions,
         User,
     },
@@ -65,7 +65,15 @@ fn database(name: &str, nodes: Vec<Node>) -> Database {
 
 fn user(name: &str, secret: Secret, databases: Option<&[&str]>) -> User {
     let databases = databases.map(|names| names.iter().map(|&name| name.to_owned()).collect());
-    User { name: name.to_owned(), secret, databases, pool_size: None, max_clients: None }
+    User {
+        name: name.to_owned(),
+        secret,
+        databases,
+        pool_size: None,
+        max_clients: None,
+        statement_timeout: Duration::ZERO,
+        rate: None,
+    }
 }
 
 fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> {
@@ -75,7 +83,7 @@ fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> 
         workers: 2,
         databases: databases.into_iter().map(Into::into).collect(),
         users: users.into_iter().map(Into::into).collect(),
-        auth: AuthMethod::Trust,
+        auth: Auth { method: AuthMethod::Trust, hba: None, query: None, user: None, password: None, database: None },
         limits: Limits {
             clients: 1,
             per_user: None,
@@ -235,9 +243,15 @@ fn the_probe_logs_in_as_somebody_it_can_be() {
         (plain(), vec![], "postgres None app"),
         (database("*", vec![node(0, "a")]), vec![], "postgres None postgres"),
     ];
-    for (database, users, expected) in cases {
-        let changes = State::new(1).reload(config(vec![database], users), Duration::ZERO);
+    let probe = |config| {
+        let changes = State::new(1).reload(std::sync::Arc::new(config), Duration::ZERO);
         let (_, login, _) = &changes.started[0];
-        assert_eq!(format!("{} {:?} {}", login.user, login.password, login.dbname), expected);
+        format!("{} {:?} {}", login.user, login.password, login.dbname)
+    };
+    for (database, users, expected) in cases {
+        assert_eq!(probe((*config(vec![database], users)).clone()), expected);
     }
+    let mut asked = (*config(vec![plain()], vec![user("u", password(), None)])).clone();
+    (asked.auth.user, asked.auth.password) = (Some("asker".to_owned()), Some("geheim".to_owned()));
+    assert_eq!(probe(asked), "asker Some(\"geheim\") app");
 }

@@ -6,21 +6,21 @@ use std::{
 };
 
 use super::{
-    Admin, AuthMethod, Config, Consistency, Database, Limits, Listen, Log, Pool, Routing, Secret, SessionGuard,
+    Admin, Config, Consistency, Database, Limits, Listen, Log, Pool, Routing, Secret, SessionGuard, auth,
     fault::{At, Findings},
     hostport, nodes, raw, unbuilt, users,
     value::{OneOrMany, Origin, Spanned},
     verifier,
-    words::{AuthWord, ConsistencyWord, ResetMode},
+    words::{ConsistencyWord, ResetMode},
 };
 
 /// Checks a whole file; what is faulty is left out of the result and put among the findings.
 pub(super) fn check(raw: &raw::Raw, findings: &mut Findings) -> Config {
     unbuilt::unsupported(raw, findings);
     unbuilt::idle(raw, findings);
-    let auth = auth_method(raw.auth.value.method.value);
     let databases = databases(raw, findings);
-    let users = users::check(raw, auth, &databases, findings);
+    let users = users::check(raw, &databases, findings);
+    let auth = auth::check(&raw.auth.value, &users, &databases, findings);
     Config {
         listen: listeners(&raw.listen, findings),
         workers: match raw.workers.value {
@@ -171,15 +171,6 @@ pub(super) fn consistency(word: ConsistencyWord) -> Option<Consistency> {
         Word::Off => Some(Consistency::Off),
         Word::Session => Some(Consistency::Session),
         Word::Monotonic | Word::Global | Word::Universal | Word::Bounded => None,
-    }
-}
-
-fn auth_method(word: AuthWord) -> AuthMethod {
-    match word {
-        AuthWord::Trust => AuthMethod::Trust,
-        AuthWord::Md5 => AuthMethod::Md5,
-        // `cert` is among the faults by now; the strictest method stands in for it.
-        AuthWord::ScramSha256 | AuthWord::Cert => AuthMethod::ScramSha256,
     }
 }
 

@@ -96,12 +96,17 @@ impl Findings {
         self.faults.extend(more.0);
     }
 
+    pub(super) fn add_warnings(&mut self, more: Vec<Warning>) {
+        self.warnings.extend(more);
+    }
+
     /// `value` if nothing is wrong, else all that is wrong, in the order of the file.
     pub(super) fn close<T>(mut self, value: Option<T>) -> Result<(T, Vec<Warning>), Faults> {
         match value {
             Some(value) if self.faults.is_empty() => Ok((value, self.warnings)),
             _ => {
-                self.faults.sort_by_key(|fault| (fault.at.line, fault.at.column));
+                let file = |fault: &Fault| (fault.file != self.file, fault.file.clone());
+                self.faults.sort_by_cached_key(|fault| (file(fault), fault.at.line, fault.at.column));
                 Err(Faults(self.faults))
             }
         }

@@ -3,12 +3,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{
-    Config, Warning, check,
+    Config, Hba, Warning, check,
     fault::{At, Fault, Faults, Findings},
-    raw,
+    hba, raw,
     tree::{self, Env, Node},
     value::Value,
 };
@@ -23,9 +24,12 @@ impl Config {
         let name = path.display().to_string();
         let text = read(path)?;
         let mut findings = Findings::new(&name);
-        let config = parse(&text, &|name| std::env::var(name).ok(), &mut findings);
-        if let Some((raw, _)) = &config {
+        let mut config = parse(&text, &|name| std::env::var(name).ok(), &mut findings);
+        if let Some((raw, config)) = &mut config {
             let base = check::base_directory(path);
+            if let Some(file) = &raw.auth.value.hba_file.value {
+                config.auth.hba = Some(Arc::new(hba_file(&base.join(file), &mut findings)));
+            }
             for glob in &raw.rules.value.0 {
                 rules(&base, &glob.value, &glob.at, &mut findings);
             }
@@ -33,7 +37,8 @@ impl Config {
         findings.close(config.map(|(_, config)| config))
     }
 
-    /// Reads and checks a text without touching files or the environment. `file_name` is for messages.
+    /// Reads and checks a text without touching files or the environment: the file of `auth.hba_file` is not read, and nobody is let
+    /// in by it. `file_name` is for messages.
     pub fn parse(
         text: &str,
         file_name: &str,
@@ -50,6 +55,22 @@ fn parse(text: &str, env: Env<'_>, findings: &mut Findings) -> Option<(raw::Raw,
     let raw = raw::Raw::read(&tree, findings)?;
     let config = check::check(&raw, findings);
     Some((raw, config))
+}
+
+/// Who may come from where. A file that can not be read is a fault, and nobody is let in by it.
+fn hba_file(path: &Path, findings: &mut Findings) -> Hba {
+    let mut own = Findings::new(&path.display().to_string());
+    let read = read(path).map(|text| hba::read(&text, &mut own));
+    match read.and_then(|hba| own.close(Some(hba))) {
+        Ok((hba, warnings)) => {
+            findings.add_warnings(warnings);
+            hba
+        }
+        Err(faults) => {
+            findings.add(faults);
+            Hba::default()
+        }
+    }
 }
 
 /// The files that globs name, sorted, relative ones starting from the directory of `config_file`.

@@ -2,8 +2,10 @@
 //!
 //! No room reads YAML or the environment after this one; nobody changes a [`Config`]: a reload makes a new one.
 
+mod auth;
 mod check;
 mod fault;
+pub mod hba;
 mod hostport;
 mod load;
 mod nodes;
@@ -17,11 +19,12 @@ mod value;
 mod verifier;
 mod words;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::base::NodeId;
 
 pub use fault::{At, Fault, Faults, Warning};
+pub use hba::Hba;
 pub use load::{check_rule_file, rule_files};
 pub use schema::json_schema;
 
@@ -37,7 +40,7 @@ pub struct Config {
     /// Who may log in. Reloadable.
     pub users: Vec<Arc<User>>,
     /// Client authentication. Reloadable.
-    pub auth: AuthMethod,
+    pub auth: Auth,
     /// Caps and deadlines. Reloadable.
     pub limits: Limits,
     /// Admin HTTP listener, if any. Not reloadable.
@@ -245,11 +248,41 @@ pub struct User {
     pub databases: Option<Vec<String>>,
     /// Overrides `pool.size`.
     pub pool_size: Option<usize>,
-    /// Most clients of this user.
+    /// Most clients of this user; without it `limits.per_user`.
     pub max_clients: Option<usize>,
+    /// A request of it that runs longer is cancelled; zero: only `limits.query` counts.
+    pub statement_timeout: Duration,
+    /// Most statements in a time; none: as many as it likes.
+    pub rate: Option<Rate>,
 }
 
-/// `auth.method`.
+/// `users[].rate`: as many statements may come at once, and come again evenly over the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Statements, ≥ 1.
+    pub statements: NonZeroU32,
+    /// A second, a minute or an hour.
+    pub per: Duration,
+}
+
+/// `auth:`. Its `Debug` shows no password.
+#[derive(Clone, PartialEq)]
+pub struct Auth {
+    /// How clients prove who they are where no [`Hba`] says it.
+    pub method: AuthMethod,
+    /// Who may come from where, and how it proves who it is. `None`: everybody, by `method`.
+    pub hba: Option<Arc<Hba>>,
+    /// Asks a server for users that are not configured; `$1` is the name.
+    pub query: Option<String>,
+    /// Who asks it, and whom nodes are probed as, where a database has no `server_user`.
+    pub user: Option<String>,
+    /// Its password, in clear text.
+    pub password: Option<String>,
+    /// The servers' database in which it is asked; `None`: the one the client wants.
+    pub database: Option<String>,
+}
+
+/// `auth.method`, or a line of an [`Hba`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "pg_hba.conf's words")]
 pub enum AuthMethod {
@@ -389,6 +422,26 @@ impl fmt::Debug for Database {
             .field("server_password", &self.server_password.as_ref().map(|_| "…"))
             .field("pool", &self.pool)
             .field("routing", &self.routing)
+            .finish()
+    }
+}
+
+impl User {
+    /// May it use the database of this name? `*` in its list: any.
+    pub fn may_use(&self, database: &str) -> bool {
+        self.databases.as_ref().is_none_or(|names| names.iter().any(|name| name == database || name == "*"))
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth")
+            .field("method", &self.method)
+            .field("hba", &self.hba)
+            .field("query", &self.query)
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "…"))
+            .field("database", &self.database)
             .finish()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::{
-    Balance, Feature, GuardMode, LogFormat, MaxLag, OnNoReplica, OnTimeout, PoolMode, Reads, RoleSetting,
+    Balance, Feature, GuardMode, LogFormat, MaxLag, OnNoReplica, OnTimeout, PoolMode, Rate, Reads, RoleSetting,
     UnknownFunctions,
     fault::{At, Findings},
     section::section,
@@ -158,18 +158,18 @@ section! {
     RawUser {
         /// Login name
         name: String = "''", required;
-        /// Clear text, a SCRAM-SHA-256$… verifier, or md5…; null: only with auth.method trust
+        /// Clear text, a SCRAM-SHA-256$… verifier, or md5…; null: looked up by auth.query, or only let in by trust
         password: Option<String> = "null";
-        /// Databases it may use; null: all
+        /// Databases it may use; "*" or null: all
         databases: Option<Vec<Spanned<String>>> = "null";
-        /// Overrides pool.size
+        /// Overrides pool.size; not where a server_user is shared by all
         pool_size: Option<Some1> = "null";
-        /// Most clients of this user
+        /// Most clients of this user; null: limits.per_user
         max_clients: Option<Some1> = "null";
-        /// Not supported by this version
+        /// A request running longer is cancelled; the shorter of this and limits.query counts
         statement_timeout: Option<Duration> = "null";
-        /// Statements a second; not supported by this version
-        rate: Option<Count<0, { u32::MAX }>> = "null";
+        /// Most statements: 100 or "100/s" a second, "600/m" a minute, "5000/h" an hour, and as many at once
+        rate: Option<Rate> = "null";
         /// Hints this user may give; not supported by this version
         hints: Option<Vec<HintWord>> = "null";
     }
@@ -180,8 +180,16 @@ section! {
     RawAuth {
         /// As in pg_hba.conf
         method: AuthWord = "scram-sha-256";
-        /// A query that fetches verifiers from a server; not supported by this version
+        /// A file like pg_hba.conf, relative to this one, that says who may come from where and by which method; replaces method
+        hba_file: Option<String> = "null";
+        /// Fetches user and secret of $1 from a server, for users that have no password here
         query: Option<String> = "null";
+        /// Runs query, and nodes are probed as it, where a database has no server_user
+        user: Option<String> = "null";
+        /// The password of user, in clear text; null: that of the same name in users
+        password: Option<String> = "null";
+        /// The database on the servers in which query runs; null: the one the client wants
+        database: Option<String> = "null";
     }
 }
 

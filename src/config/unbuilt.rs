@@ -60,7 +60,6 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
     }
     refuse(list.store.value.is_some(), &list.store.at, "null");
     for user in &raw.users.value {
-        refuse(user.statement_timeout.value.is_some(), &user.statement_timeout.at, "null");
         refuse(user.rate.value.is_some(), &user.rate.at, "null");
         refuse(user.hints.value.is_some(), &user.hints.at, "null");
     }

@@ -2,15 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{AuthMethod, Database, Secret, User, check::name_fits, fault::Findings, raw, value::Origin, verifier};
+use super::{
+    AuthMethod, Database, Secret, User, auth, check::name_fits, fault::Findings, raw, value::Origin, verifier,
+};
 
 /// Reads the list `users:`.
-pub(super) fn check(
-    raw: &raw::Raw,
-    auth: AuthMethod,
-    databases: &[Arc<Database>],
-    findings: &mut Findings,
-) -> Vec<Arc<User>> {
+pub(super) fn check(raw: &raw::Raw, databases: &[Arc<Database>], findings: &mut Findings) -> Vec<Arc<User>> {
+    let auth = &raw.auth.value;
     let mut lines: HashMap<&str, usize> = HashMap::new();
     let mut users = Vec::new();
     for user in &raw.users.value {
@@ -25,30 +23,39 @@ pub(super) fn check(
         let secret = secret(user, auth, findings);
         let allowed = user.databases.value.as_ref();
         for wanted in allowed.into_iter().flatten() {
-            if !databases.iter().any(|database| database.name == wanted.value || database.name == "*") {
+            let known = databases.iter().any(|database| database.name == wanted.value || database.name == "*");
+            if !known && wanted.value != "*" {
                 let names: Vec<_> = databases.iter().map(|database| database.name.as_str()).collect();
                 findings.fault(&wanted.at, format!("there is no database `{}`", wanted.value), names.join(", "));
             }
         }
         let allowed = allowed.map(|list| list.iter().map(|name| name.value.clone()).collect::<Vec<_>>());
-        servers_let_in(user, &secret, allowed.as_deref(), databases, findings);
-        users.push(Arc::new(User {
+        let checked = User {
             name: name.value.clone(),
             secret,
             databases: allowed,
             pool_size: user.pool_size.value.map(|size| size.0 as usize),
             max_clients: user.max_clients.value.map(|clients| clients.0 as usize),
-        }));
+            statement_timeout: user.statement_timeout.value.unwrap_or_default(),
+            rate: user.rate.value,
+        };
+        servers_let_in(user, &checked, auth, databases, findings);
+        users.push(Arc::new(checked));
     }
-    if raw.users.value.is_empty() && raw.users.origin != Origin::Fault {
+    if raw.users.value.is_empty() && raw.users.origin != Origin::Fault && auth.query.value.is_none() {
         findings.warn(&raw.users.at, "`users` is empty: nobody can log in");
     }
+    probes_are_let_in(raw, &users, databases, findings);
     users
 }
 
-fn secret(user: &raw::RawUser, auth: AuthMethod, findings: &mut Findings) -> Secret {
+fn secret(user: &raw::RawUser, auth: &raw::RawAuth, findings: &mut Findings) -> Secret {
+    let method = auth::method(auth);
+    let by_line = auth.hba_file.value.is_some();
     let Some(text) = &user.password.value else {
-        if auth != AuthMethod::Trust && user.name.is_given() && user.password.origin != Origin::Fault {
+        let looked_up = auth.query.value.is_some();
+        let needed = method != AuthMethod::Trust && !by_line && !looked_up;
+        if needed && user.name.is_given() && user.password.origin != Origin::Fault {
             let message = format!("user `{}` has no password, so nobody can log in as it", user.name.value);
             findings.fault(&user.password.at, message, "password: …, or auth: { method: trust }");
         }
@@ -56,7 +63,7 @@ fn secret(user: &raw::RawUser, auth: AuthMethod, findings: &mut Findings) -> Sec
     };
     match verifier::secret(text) {
         Ok(Secret::Md5(hash)) => {
-            if auth == AuthMethod::ScramSha256 {
+            if method == AuthMethod::ScramSha256 && !by_line {
                 let message = "an md5 secret can not answer auth.method scram-sha-256";
                 findings.fault(
                     &user.password.at,
@@ -76,35 +83,59 @@ fn secret(user: &raw::RawUser, auth: AuthMethod, findings: &mut Findings) -> Sec
     }
 }
 
-/// A verifier proves a client's password but is none: with it alone nobody can log in to a server.
+/// Databases this user may use whose servers it logs in to as itself.
+fn as_itself<'a>(user: &User, databases: &'a [Arc<Database>]) -> Vec<&'a str> {
+    let is_named = |name: &String| databases.iter().any(|database| database.name == *name);
+    let may_use = |database: &Database| match &user.databases {
+        Some(list) if database.name == "*" => list.iter().any(|name| name == "*" || !is_named(name)),
+        _ => user.may_use(&database.name),
+    };
+    let own = databases.iter().filter(|database| database.server_user.is_none() && may_use(database));
+    own.map(|database| database.name.as_str()).collect()
+}
+
+/// With a verifier, servers are logged in to with the keys that a client proves; where nobody proves anything there are none.
 fn servers_let_in(
-    user: &raw::RawUser,
-    secret: &Secret,
-    allowed: Option<&[String]>,
+    raw: &raw::RawUser,
+    user: &User,
+    auth: &raw::RawAuth,
     databases: &[Arc<Database>],
     findings: &mut Findings,
 ) {
-    if !matches!(secret, Secret::Verifier(_)) {
-        return;
-    }
-    let is_named = |name: &String| databases.iter().any(|database| database.name == *name);
-    let may_use = |database: &Database| match allowed {
-        None => true,
-        Some(list) if database.name == "*" => list.iter().any(|name| name == "*" || !is_named(name)),
-        Some(list) => list.contains(&database.name),
-    };
-    let closed: Vec<&str> = databases
-        .iter()
-        .filter(|database| database.server_user.is_none() && may_use(database))
-        .map(|database| database.name.as_str())
-        .collect();
-    if !closed.is_empty() {
+    let nothing_proved = auth::method(auth) == AuthMethod::Trust && auth.hba_file.value.is_none();
+    let closed = as_itself(user, databases);
+    if matches!(user.secret, Secret::Verifier(_)) && nothing_proved && !closed.is_empty() {
         let message = format!(
-            "only a verifier is known of user `{}`, and with that it can not log in to the servers of {}",
-            user.name.value,
+            "only a verifier is known of user `{}`, and with auth.method trust no client proves its password, so it can not log in to \
+             the servers of {}",
+            user.name,
             closed.join(", ")
         );
         let allowed = "the password in clear text here, or server_user and server_password at the database";
-        findings.fault(&user.password.at, message, allowed);
+        findings.fault(&raw.password.at, message, allowed);
+    }
+    let shared = databases.iter().any(|database| database.server_user.is_some() && user.may_use(&database.name));
+    if user.pool_size.is_some() && shared && closed.is_empty() {
+        findings.warn(&raw.pool_size.at, "`pool_size` has no effect where a server_user is shared by all");
+    }
+}
+
+/// Nodes are probed by ourselves, before and without any client: that takes a password, where the servers ask for one.
+fn probes_are_let_in(raw: &raw::Raw, users: &[Arc<User>], databases: &[Arc<Database>], findings: &mut Findings) {
+    if raw.auth.value.user.value.is_some() {
+        return;
+    }
+    for ((name, _), database) in raw.databases.value.0.iter().zip(databases) {
+        let allowed = || users.iter().filter(|user| user.may_use(&database.name));
+        let hashed = allowed().any(|user| matches!(user.secret, Secret::Verifier(_) | Secret::Md5(_)));
+        let clear = allowed().any(|user| matches!(user.secret, Secret::Password(_)));
+        if database.server_user.is_none() && hashed && !clear {
+            let message = format!(
+                "no password is known to look at the nodes of `{}` with; give auth.user and auth.password, or server_user, unless \
+                 the servers ask pgsluice for none",
+                database.name
+            );
+            findings.warn(&name.at, message);
+        }
     }
 }

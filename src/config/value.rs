@@ -153,6 +153,27 @@ impl Value for super::MaxLag {
     }
 }
 
+const RATES: &str = "statements a second such as 100 or 100/s, or 600/m, 5000/h; at least 1";
+
+impl Value for super::Rate {
+    fn read(tree: &Tree, findings: &mut Findings) -> Option<Self> {
+        parsed(tree, RATES, findings, |text| {
+            let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
+            let seconds = match unit.trim() {
+                "s" => 1,
+                "m" => 60,
+                "h" => 3600,
+                _ => return None,
+            };
+            Some(Self { statements: number.trim().parse().ok()?, per: Duration::from_secs(seconds) })
+        })
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["integer", "string"], "minimum": 1, "pattern": "^([0-9]+(/[smh])?|\\$\\{.*)$" })
+    }
+}
+
 /// `250ms`, `5s`, `10m`, `1h`, `0`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;

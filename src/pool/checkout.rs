@@ -182,7 +182,9 @@ impl Pool {
         self.cap.store(settings.size, Ordering::Relaxed);
         self.lifetime_ms.store(millis(settings.max_lifetime), Ordering::Relaxed);
         self.settings.store(Arc::new(settings));
-        self.login.store(Arc::new(login));
+        if !self.login.load().is(&login) {
+            self.login.store(Arc::new(login));
+        }
         self.match_waiters(0);
     }
 
@@ -232,6 +234,11 @@ impl Pool {
     /// The user connections are logged in as.
     pub fn login_user(&self) -> Box<str> {
         self.login.load().user.clone()
+    }
+
+    /// Can a login succeed at all? See [`Login::is_ready`].
+    pub fn may_log_in(&self) -> bool {
+        self.login.load().is_ready()
     }
 
     /// What the newest connection was told at login.

@@ -6,21 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::{BackendKey, CancelTarget, Params, Pool, Prepared, Server, Welcome};
+use super::{BackendKey, CancelTarget, Login, Params, Pool, Prepared, Server, Welcome};
 use crate::{
     base::{Blame, Report, SqlState},
     net::{DialError, Stream},
     wire::{
         HEAD_BYTES, WireError,
         backend::{Authentication, BackendKeyData, ErrorFields, ParameterStatus, tag},
-        frontend, md5, next_head,
-        scram::{
-            self, ChannelBinding, ClientKeys, Nonce, SCRAM_SHA_256,
-            client::{ClientSecret, ServerFault},
-        },
+        frontend, next_head,
+        scram::{self, ChannelBinding, Nonce, SCRAM_SHA_256, client::ServerFault},
         startup::Protocol,
     },
 };
@@ -29,26 +25,6 @@ use crate::{
 pub const LOGIN_DEADLINE: Duration = Duration::from_secs(5);
 /// No message of a login is longer.
 const LOGIN_CAP: u32 = 64 * 1024;
-
-/// As whom we log in to a server.
-#[derive(Debug)]
-pub struct Login {
-    /// User.
-    pub user: Box<str>,
-    /// Database.
-    pub dbname: Box<str>,
-    /// Clear text; `None` where the server must not ask.
-    pub password: Option<Box<str>>,
-    /// SCRAM keys of an earlier login: they save 4,096 rounds of hashing as long as the server's salt stays.
-    pub keys: Mutex<Option<ClientKeys>>,
-}
-
-impl Login {
-    /// Credentials never used yet.
-    pub fn new(user: &str, dbname: &str, password: Option<&str>) -> Self {
-        Self { user: user.into(), dbname: dbname.into(), password: password.map(Into::into), keys: Mutex::new(None) }
-    }
-}
 
 /// No server connection.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +49,12 @@ pub enum ConnectError {
     /// The server wants a password and we have none.
     #[error("server asks for a password, but none is configured for this user")]
     NoPassword,
+    /// The server wants a password and only SCRAM keys are known.
+    #[error("server asks for a password, but only a SCRAM verifier is known of this user")]
+    OnlyKeys,
+    /// The user is known by its verifier, and no client has proved its keys yet.
+    #[error("no client has logged in with the password of this user yet, and only a SCRAM verifier is known of it")]
+    NoKeys,
     /// The server wants something we cannot do.
     #[error("server asks for an authentication method that is not supported (code {0})")]
     Method(u32),
@@ -92,7 +74,7 @@ impl ConnectError {
             Self::Refused { sqlstate, .. } => {
                 matches!(*sqlstate, SqlState::CANNOT_CONNECT_NOW | SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN)
             }
-            Self::NoPassword | Self::Method(_) | Self::Scram(_) => false,
+            Self::NoPassword | Self::OnlyKeys | Self::NoKeys | Self::Method(_) | Self::Scram(_) => false,
         }
     }
 }
@@ -100,7 +82,11 @@ impl ConnectError {
 impl Report for ConnectError {
     fn blame(&self) -> Blame {
         match self {
-            Self::NoPassword | Self::Method(_) => Blame::Operator,
+            Self::NoPassword
+            | Self::OnlyKeys
+            | Self::NoKeys
+            | Self::Method(_)
+            | Self::Scram(ServerFault::ForeignKeys) => Blame::Operator,
             Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Refused { .. } | Self::Scram(_) | Self::Wire(_) => {
                 Blame::Server
             }
@@ -110,7 +96,9 @@ impl Report for ConnectError {
     fn sqlstate(&self) -> SqlState {
         match self {
             Self::Refused { sqlstate, .. } => *sqlstate,
-            Self::NoPassword | Self::Method(_) | Self::Scram(_) => SqlState::INVALID_AUTHORIZATION,
+            Self::NoPassword | Self::OnlyKeys | Self::NoKeys | Self::Method(_) | Self::Scram(_) => {
+                SqlState::INVALID_AUTHORIZATION
+            }
             Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => SqlState::CANNOT_CONNECT_NOW,
         }
     }
@@ -118,7 +106,12 @@ impl Report for ConnectError {
     fn to_client(&self) -> Cow<'static, str> {
         match self {
             Self::Refused { message, .. } => message.clone().into(),
-            Self::NoPassword | Self::Method(_) | Self::Scram(_) => {
+            Self::Scram(ServerFault::ForeignKeys) => {
+                "the server holds another SCRAM verifier of this user than the one the client has logged in with; \
+                 log in again, or give pgsluice the server's"
+                    .into()
+            }
+            Self::NoPassword | Self::OnlyKeys | Self::NoKeys | Self::Method(_) | Self::Scram(_) => {
                 "pgsluice could not log in to the server as this user; its configuration must be mended".into()
             }
             Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => "the server cannot be reached".into(),
@@ -211,21 +204,16 @@ fn unexpected(tag: u8) -> ConnectError {
 }
 
 async fn authenticate(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectError> {
-    let password = || login.password.as_deref().ok_or(ConnectError::NoPassword);
     let mut out = Vec::new();
     loop {
         let body = inbox.authentication().await?;
         let request = Authentication::parse(&body)?;
         match request {
             Authentication::Ok => return Ok(()),
-            Authentication::CleartextPassword => frontend::password(&mut out, password()?.as_bytes()),
-            Authentication::Md5Password { salt } => {
-                let answer =
-                    md5::answer(&md5::shadow(&login.user, password()?), salt).ok_or(ConnectError::NoPassword)?;
-                frontend::password(&mut out, answer.as_bytes());
-            }
+            Authentication::CleartextPassword => frontend::password(&mut out, login.password()?.as_bytes()),
+            Authentication::Md5Password { salt } => frontend::password(&mut out, login.md5(salt)?.as_bytes()),
             Authentication::Sasl { .. } if request.offers(SCRAM_SHA_256) => {
-                scram_exchange(inbox, login, password()?.as_bytes()).await?;
+                scram_exchange(inbox, login).await?;
             }
             Authentication::Sasl { .. } => return Err(ConnectError::Method(10)),
             Authentication::SaslContinue { .. } => return Err(ConnectError::Method(11)),
@@ -239,7 +227,7 @@ async fn authenticate(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectErr
     }
 }
 
-async fn scram_exchange(inbox: &mut Inbox, login: &Login, password: &[u8]) -> Result<(), ConnectError> {
+async fn scram_exchange(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectError> {
     let opening = scram::client::open(&ChannelBinding::Unavailable, Nonce::random());
     let mut out = Vec::new();
     frontend::sasl_initial(&mut out, opening.mechanism, &opening.message);
@@ -248,9 +236,7 @@ async fn scram_exchange(inbox: &mut Inbox, login: &Login, password: &[u8]) -> Re
     let Authentication::SaslContinue { message } = Authentication::parse(&body)? else {
         return Err(ConnectError::Method(11));
     };
-    let known = login.keys.lock().clone();
-    let secret = ClientSecret::Password { password, known: known.as_ref() };
-    let (next, reply) = opening.next.server_first(message, secret)?;
+    let (next, reply) = login.scram(|secret| Ok(opening.next.server_first(message, secret)?))?;
     out.clear();
     frontend::sasl_response(&mut out, &reply);
     inbox.stream.write_all(&out).await?;
@@ -258,7 +244,7 @@ async fn scram_exchange(inbox: &mut Inbox, login: &Login, password: &[u8]) -> Re
     let Authentication::SaslFinal { message } = Authentication::parse(&body)? else {
         return Err(ConnectError::Method(12));
     };
-    *login.keys.lock() = Some(next.server_final(message)?);
+    login.accepted(next.server_final(message)?);
     Ok(())
 }
 

@@ -6,14 +6,16 @@
 mod checkout;
 mod connect;
 mod lease;
+mod login;
 mod params;
 mod prepared;
 mod registry;
 mod server;
 
 pub use checkout::{CheckoutError, Pool, Settings};
-pub use connect::{ConnectError, LOGIN_DEADLINE, Login};
+pub use connect::{ConnectError, LOGIN_DEADLINE};
 pub use lease::{Lease, Local, Why};
+pub use login::{KnownKeys, Login, Proof};
 pub use params::{Change, Params, Together, quote_literal};
 pub use prepared::{Prepared, StatementId};
 pub use registry::{PoolKey, Pools};

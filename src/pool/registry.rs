@@ -74,6 +74,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::pool::Proof;
 
     #[test]
     fn pools_that_nobody_uses_are_forgotten() {
@@ -94,7 +95,7 @@ mod tests {
                 max_lifetime: Duration::ZERO,
                 max_prepared: 1,
             };
-            pools.pool(key, Login::new("app", database, None), settings)
+            pools.pool(key, Login::new("app", database, Proof::None, Arc::default()), settings)
         };
         let (held, filled) = (pool("held"), pool("filled"));
         for i in 0..100 {

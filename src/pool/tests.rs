@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{CheckoutError, Lease, Local, Login, Pool, Settings};
+use super::{CheckoutError, Lease, Local, Login, Pool, Proof, Settings};
 use crate::{
     base::SqlState,
     net::Address,
@@ -131,7 +131,7 @@ fn settings(size: usize) -> Settings {
 }
 
 fn login() -> Login {
-    Login::new("u", "d", None)
+    Login::new("u", "d", Proof::None, Arc::default())
 }
 
 /// The server and one way into the pool for each of two workers.

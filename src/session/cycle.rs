@@ -601,9 +601,10 @@ impl Session {
             return;
         }
         let snapshot = self.worker.shared.snapshot.load();
-        let Some(user) = snapshot.user(&self.tenant.user.name).cloned() else { return };
+        // Somebody who is not configured, or not any more, stays who it was at its login.
+        let account = snapshot.account(&self.tenant.account.user.name).unwrap_or(&self.tenant.account).clone();
         drop(snapshot);
-        if let Some(tenant) = self.worker.tenant(&user, &self.database) {
+        if let Some(tenant) = self.worker.tenant(&account, &self.database) {
             self.tenant = tenant;
         }
     }

@@ -3,11 +3,13 @@
 //! `startup` and `auth` let it in, `cycle` reads requests, `place` finds them a server, `settle` leaves that server clean.
 //! A session lives and dies on one worker; what it must share with others goes through [`Shared`].
 
+mod account;
 mod auth;
 mod cancel;
 mod cycle;
 mod end;
 mod extended;
+mod hashing;
 mod lent;
 mod local;
 mod place;
@@ -24,6 +26,7 @@ mod welcome;
 mod worker;
 
 pub use cancel::{Handle, Keys, LongKey};
+pub use hashing::Hashing;
 pub use shared::{Admission, Admitted, Connected, Shared, Snapshot};
 pub use startup::serve;
 pub use state::PIN_REASONS;

@@ -1,7 +1,7 @@
 //! What all workers share. Read on the path of a statement, written only off it.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -11,14 +11,14 @@ use std::{
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use super::cancel::Keys;
+use super::{account::Account, cancel::Keys, hashing::Hashing};
 use crate::{
     base::{Clock, Generation, NodeId},
     config::{Config, Database, Secret, User},
     observe::Metrics,
     pool::Pools,
     route::ClusterView,
-    wire::scram::{MockSecret, Verifier},
+    wire::scram::{DEFAULT_ITERATIONS, MockSecret},
 };
 
 /// One generation of everything that a reload can change. A cycle loads it once and uses it to the end.
@@ -30,35 +30,31 @@ pub struct Snapshot {
     pub config: Arc<Config>,
     /// Per database, in the configuration's order: what is known of its nodes, published by the control plane.
     pub views: Vec<Arc<ArcSwap<ClusterView>>>,
-    /// SCRAM verifiers of users whose password is configured in clear text: the 4,096 rounds are paid once.
-    pub verifiers: HashMap<String, Arc<Verifier>>,
+    accounts: HashMap<Box<str>, Arc<Account>>,
+    /// PBKDF2 rounds that unknown users seem to have: those of most known ones.
+    pub(super) iterations: u32,
+    /// Most known users have a verifier, rather than anything that answers an MD5 challenge.
+    pub(super) mostly_scram: bool,
 }
 
 impl Snapshot {
-    /// Prepares a checked configuration.
+    /// Prepares a checked configuration. Hashes passwords in clear text that `old` did not have.
     pub fn new(
         generation: Generation,
         config: Arc<Config>,
         views: Vec<Arc<ArcSwap<ClusterView>>>,
         old: Option<&Self>,
     ) -> Self {
-        let mut verifiers = HashMap::new();
-        for user in &config.users {
-            let verifier = match &user.secret {
-                Secret::Password(password) => {
-                    let same = old.filter(|old| old.user(&user.name).is_some_and(|u| u.secret == user.secret));
-                    let kept = same.and_then(|old| old.verifiers.get(&user.name).cloned());
-                    kept.unwrap_or_else(|| Arc::new(Verifier::from_password(password.as_bytes())))
-                }
-                Secret::Verifier(text) => match text.parse::<Verifier>() {
-                    Ok(verifier) => Arc::new(verifier),
-                    Err(_) => continue,
-                },
-                Secret::Md5(_) | Secret::None => continue,
-            };
-            verifiers.insert(user.name.clone(), verifier);
-        }
-        Self { generation, config, views, verifiers }
+        let account = |user: &Arc<User>| {
+            let old = old.and_then(|old| old.account(&user.name));
+            (user.name.as_str().into(), Arc::new(Account::new(Arc::clone(user), old.map(|old| &**old))))
+        };
+        let accounts: HashMap<Box<str>, Arc<Account>> = config.users.iter().map(account).collect();
+        let iterations = usual_iterations(accounts.values());
+        let scram = accounts.values().filter(|account| matches!(account.user.secret, Secret::Verifier(_))).count();
+        // Without any it is as with PostgreSQL's default of password_encryption.
+        let mostly_scram = scram * 2 >= accounts.len();
+        Self { generation, config, views, accounts, iterations, mostly_scram }
     }
 
     /// The database a client may name, and its index: an exact name wins over `*`.
@@ -67,10 +63,18 @@ impl Snapshot {
         find(name).or_else(|| find("*"))
     }
 
-    /// The user of this name.
-    pub fn user(&self, name: &str) -> Option<&Arc<User>> {
-        self.config.users.iter().find(|u| u.name == name)
+    /// The configured user of this name.
+    pub fn account(&self, name: &str) -> Option<&Arc<Account>> {
+        self.accounts.get(name)
     }
+}
+
+fn usual_iterations<'a>(accounts: impl Iterator<Item = &'a Arc<Account>>) -> u32 {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for verifier in accounts.filter_map(|account| account.verifier.as_ref()) {
+        *counts.entry(verifier.iterations).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map_or(DEFAULT_ITERATIONS, |(iterations, _)| iterations)
 }
 
 /// Counts clients against the limits.
@@ -131,6 +135,8 @@ pub struct Shared {
     pub admission: Admission,
     /// Makes unknown users indistinguishable from known ones.
     pub mock: MockSecret,
+    /// Hashes passwords given in clear text.
+    pub hashing: Hashing,
     /// See [`Shared::schema`].
     pub schema: AtomicU64,
     /// No new clients; idle ones leave.

@@ -110,28 +110,30 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<
         ));
     }
     let snapshot = worker.shared.snapshot.load_full();
-    let user = authenticate(client, worker, &snapshot, &startup.user).await?;
+    let account = authenticate(client, worker, &snapshot, &startup).await?;
+    let user = &account.user;
     let Some((_, database)) = snapshot.database(&startup.database) else {
         return Err(End::Fatal(
             SqlState::UNDEFINED_DATABASE,
             format!("database \"{}\" does not exist", startup.database),
         ));
     };
-    if user.databases.as_ref().is_some_and(|allowed| !allowed.contains(&startup.database)) {
+    if !user.may_use(&startup.database) {
         return Err(End::Fatal(
             SqlState::INVALID_AUTHORIZATION,
             format!("user \"{}\" may not use database \"{}\"", user.name, startup.database),
         ));
     }
-    let admitted = worker.shared.admit(&user, database, &snapshot.config).map_err(|full| {
-        let of = match full {
-            Full::All => "",
-            Full::User => " of this user",
-            Full::Database => " of this database",
+    let admitted = worker.shared.admit(user, database, &snapshot.config).map_err(|full| {
+        // The words of PostgreSQL's postinit.c.
+        let message = match full {
+            Full::All => "sorry, too many clients already".to_owned(),
+            Full::User => format!("too many connections for role \"{}\"", user.name),
+            Full::Database => format!("too many connections for database \"{}\"", startup.database),
         };
-        End::Fatal(SqlState::TOO_MANY_CONNECTIONS, format!("too many clients{of}"))
+        End::Fatal(SqlState::TOO_MANY_CONNECTIONS, message)
     })?;
-    let Some(tenant) = worker.tenant(&user, &startup.database) else {
+    let Some(tenant) = worker.tenant(&account, &startup.database) else {
         return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "the database was just reconfigured, try again".into()));
     };
     let answer = Box::pin(welcome(worker, &tenant, &startup)).await?;
@@ -202,7 +204,7 @@ async fn welcome(
     let application = wishes.iter().position(|(name, value)| **name == *"application_name" && is_plain_name(value));
     let application = application.map(|at| wishes.remove(at).1);
     let asked = Asked {
-        user: tenant.user.name.as_str().into(),
+        user: tenant.account.user.name.as_str().into(),
         database: startup.database.as_str().into(),
         wishes: wishes.into(),
     };

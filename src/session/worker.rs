@@ -10,13 +10,13 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{cancel::Handle, shared::Shared, statements::Intern, welcome::Welcomes};
+use super::{account::Account, cancel::Handle, shared::Shared, statements::Intern, welcome::Welcomes};
 use crate::{
     base::Generation,
-    config::{Database, Limits, Secret, User},
+    config::{Database, Limits, User},
     net::Address,
     observe::WorkerMetrics,
-    pool::{Local, Login, PoolKey, Settings},
+    pool::{Local, Login, PoolKey, Proof, Settings},
     relay::Buffers,
     route::{ClusterView, Dice, NodeLoad},
     sql::{Classifier, Misroutes},
@@ -57,14 +57,14 @@ pub struct Tenant {
     /// Its slot in the metrics.
     pub slot: usize,
     /// The user.
-    pub user: Arc<User>,
+    pub account: Arc<Account>,
     /// What is known of the nodes.
     pub view: Arc<ArcSwap<ClusterView>>,
     /// One per node, in the order of the database's nodes.
     pub locals: Box<[Rc<Local>]>,
     /// What the workers have measured of each node.
     pub loads: Box<[Arc<NodeLoad>]>,
-    /// The generation's limits.
+    /// The generation's limits; those of this user where they are closer.
     pub limits: Limits,
 }
 
@@ -94,11 +94,13 @@ impl Worker {
     }
 
     /// The tenant of today's generation.
-    pub(super) fn tenant(&self, user: &Arc<User>, database: &str) -> Option<Rc<Tenant>> {
+    pub(super) fn tenant(&self, account: &Arc<Account>, database: &str) -> Option<Rc<Tenant>> {
         let snapshot = self.shared.snapshot.load();
+        let user = &account.user;
         let key = (user.name.as_str().into(), database.into());
         if let Some(tenant) = self.tenants.borrow().get(&key)
             && tenant.generation == snapshot.generation
+            && tenant.account.is(account)
         {
             return Some(Rc::clone(tenant));
         }
@@ -107,7 +109,8 @@ impl Worker {
         let loads = view.load().nodes.iter().map(|node| Arc::clone(&node.load)).collect();
         let pool = &found.pool;
         let settings = Settings {
-            size: user.pool_size.unwrap_or(pool.size),
+            // A server user's pool is that of all clients, so it can not have the size of one of them.
+            size: user.pool_size.filter(|_| found.server_user.is_none()).unwrap_or(pool.size),
             min_idle: pool.min_idle,
             checkout_timeout: pool.checkout_timeout,
             idle_timeout: pool.idle_timeout,
@@ -115,12 +118,14 @@ impl Worker {
             max_prepared: pool.max_prepared,
         };
         let server_user = found.server_user.as_deref().unwrap_or(&user.name);
-        let password = match (&found.server_user, &user.secret) {
-            (Some(_), _) => found.server_password.as_deref(),
-            (None, Secret::Password(password)) => Some(password.as_str()),
-            (None, Secret::Verifier(_) | Secret::Md5(_) | Secret::None) => None,
+        // The keys a client proves are those of its own user, never of the server_user.
+        let (proof, keys) = match (&found.server_user, &found.server_password) {
+            (Some(_), Some(password)) => (Proof::Password(password.as_str().into()), Arc::default()),
+            (Some(_), None) => (Proof::None, Arc::default()),
+            (None, _) => (account.proof(), Arc::clone(&account.keys)),
         };
         let dbname = found.dbname.as_deref().unwrap_or(database);
+        let login = Login::new(server_user, dbname, proof, keys);
         let locals = found.nodes.iter().map(|node| {
             let key = PoolKey {
                 database: found.name.as_str().into(),
@@ -129,7 +134,7 @@ impl Worker {
                 dbname: dbname.into(),
                 user: server_user.into(),
             };
-            let pool = self.shared.pools.pool(key, Login::new(server_user, dbname, password), settings.clone());
+            let pool = self.shared.pools.pool(key, login.clone(), settings.clone());
             Rc::new(Local { pool, worker: self.index })
         });
         let tenant = Rc::new(Tenant {
@@ -137,11 +142,11 @@ impl Worker {
             database: Arc::clone(found),
             database_index,
             slot: self.shared.metrics.database(&found.name),
-            user: Arc::clone(user),
+            account: Arc::clone(account),
             view,
             locals: locals.collect(),
             loads,
-            limits: snapshot.config.limits.clone(),
+            limits: limits_of(user, &snapshot.config.limits),
         });
         self.tenants.borrow_mut().insert(key, Rc::clone(&tenant));
         Some(tenant)
@@ -185,7 +190,7 @@ impl Worker {
         let now = Instant::now();
         for (_, pool) in self.shared.pools.all() {
             pool.sweep(self.index, now);
-            if self.index == 0 && pool.wants() > 0 {
+            if self.index == 0 && pool.wants() > 0 && pool.may_log_in() {
                 let local = Rc::new(Local { pool, worker: self.index });
                 tokio::task::spawn_local(async move {
                     if let Err(error) = local.warm().await {
@@ -205,4 +210,10 @@ impl Worker {
         }
         self.intern.borrow_mut().sweep();
     }
+}
+
+fn limits_of(user: &User, limits: &Limits) -> Limits {
+    let times = [user.statement_timeout, limits.query];
+    let query = times.into_iter().filter(|time| !time.is_zero()).min().unwrap_or_default();
+    Limits { query, ..limits.clone() }
 }

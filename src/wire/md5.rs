@@ -23,6 +23,11 @@ pub fn is_right(shadow: &str, salt: [u8; 4], given: &[u8]) -> bool {
     answer(shadow, salt).is_some_and(|right| right.as_bytes().ct_eq(given).into())
 }
 
+/// Whether `shadow` is that of this user with this password.
+pub fn fits(shadow: &str, user: &str, password: &[u8]) -> bool {
+    digits(shadow).is_some_and(|digits| hex(&[password, user.as_bytes()]).as_bytes().ct_eq(digits.as_bytes()).into())
+}
+
 fn digits(shadow: &str) -> Option<&str> {
     let digits = shadow.strip_prefix("md5")?;
     let is_hex = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -50,6 +55,8 @@ mod tests {
         assert!(is_right(&shadow, salt, right.as_bytes()));
         assert!(!is_right(&shadow, [1, 2, 3, 5], right.as_bytes()));
         assert!(!is_right(&shadow, salt, b""));
+        assert!(fits(&shadow, "app", b"secret"));
+        assert!(!fits(&shadow, "app", b"Secret") && !fits(&shadow, "ap", b"psecret") && !fits("", "app", b"secret"));
         assert!(!is_right("", salt, b"md5"));
     }
 

@@ -199,7 +199,8 @@ impl Client {
         Ok(client)
     }
 
-    fn authenticate(&mut self, login: &Login) -> Result<(), Trouble> {
+    /// Goes on after the startup packet, up to the first ReadyForQuery; what was said is in `greeting` afterwards.
+    pub fn authenticate(&mut self, login: &Login) -> Result<(), Trouble> {
         let mut scram = None;
         loop {
             let msg = self.recv()?;
@@ -363,6 +364,11 @@ impl Client {
         let reply = self.query(sql);
         assert_eq!(reply.sqlstate(), None, "{sql}: {}", reply.render(Detail::Full));
         reply.value()
+    }
+
+    /// The status byte after a simple query.
+    pub fn status_after(&mut self, sql: &str) -> char {
+        self.query(sql).status().unwrap_or_default()
     }
 
     /// Where the statement before ran.

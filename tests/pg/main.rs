@@ -11,6 +11,7 @@ mod clients;
 mod fresh;
 mod frontend;
 mod hostile;
+mod identity;
 mod lifecycle;
 mod login;
 mod lost;
@@ -79,6 +80,7 @@ pub(crate) use cases;
 fn all(via: Via) -> Vec<Case> {
     let mut cases = script::cases();
     cases.extend(login::cases());
+    cases.extend(identity::cases());
     cases.extend(clients::cases());
     cases.extend(routing::cases());
     cases.extend(fresh::cases());

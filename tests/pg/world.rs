@@ -39,8 +39,8 @@ pub struct Setup {
     pub size: u32,
     /// How long a client waits for one.
     pub checkout_timeout: &'static str,
-    /// Client authentication.
-    pub auth: &'static str,
+    /// Client authentication: a method, or the keys of `auth`.
+    pub auth: String,
     /// With the replicas, or with the primary alone.
     pub replicas: bool,
     /// Result cache.
@@ -49,6 +49,10 @@ pub struct Setup {
     pub routing: &'static str,
     /// Further top-level lines.
     pub top: String,
+    /// Further entries of `databases`, with `{nodes}` where the list of nodes belongs.
+    pub databases: String,
+    /// The entries of `users`, instead of app, bob and postgres with their passwords.
+    pub users: String,
 }
 
 impl Default for Setup {
@@ -57,14 +61,19 @@ impl Default for Setup {
             mode: "transaction",
             size: 1,
             checkout_timeout: "5s",
-            auth: "scram-sha-256",
+            auth: "scram-sha-256".to_owned(),
             replicas: true,
             cache: false,
             routing: "",
             top: String::new(),
+            databases: String::new(),
+            users: USERS.to_owned(),
         }
     }
 }
+
+const USERS: &str =
+    "{ name: app, password: secret }, { name: bob, password: secret }, { name: postgres, password: secret }";
 
 impl Setup {
     pub fn size(mut self, size: u32) -> Self {
@@ -82,8 +91,8 @@ impl Setup {
         self
     }
 
-    pub fn auth(mut self, auth: &'static str) -> Self {
-        self.auth = auth;
+    pub fn auth(mut self, auth: &str) -> Self {
+        self.auth = auth.to_owned();
         self
     }
 
@@ -107,10 +116,22 @@ impl Setup {
         self
     }
 
+    pub fn databases(mut self, entries: &str) -> Self {
+        self.databases = entries.to_owned();
+        self
+    }
+
+    pub fn users(mut self, entries: &str) -> Self {
+        self.users = entries.to_owned();
+        self
+    }
+
     fn yaml(&self, port: u16, admin: u16, cluster: &Cluster) -> String {
         let nodes = cluster.nodes().iter().take(if self.replicas { 9 } else { 1 });
         let nodes: Vec<String> =
             nodes.map(|n| format!("{{ name: {}, host: 127.0.0.1, port: {} }}", n.name(), n.port())).collect();
+        let nodes = nodes.join(", ");
+        let auth = if self.auth.contains(':') { self.auth.clone() } else { format!("method: {}", self.auth) };
         let separator = if self.routing.is_empty() { "" } else { ", " };
         format!(
             "listen: 127.0.0.1:{port}\n\
@@ -119,17 +140,18 @@ impl Setup {
              pool: {{ mode: {mode}, size: {size}, checkout_timeout: {timeout} }}\n    \
              routing: {{ reads: replica{separator}{routing} }}\n    \
              cache: {{ enabled: {cache} }}\n\
-             users: [{{ name: app, password: secret }}, {{ name: bob, password: secret }}, {{ name: postgres, password: secret }}]\n\
-             auth: {{ method: {auth} }}\n\
+             {databases}\
+             users: [{users}]\n\
+             auth: {{ {auth} }}\n\
              admin: {{ listen: \"127.0.0.1:{admin}\" }}\n\
              {top}\n",
-            nodes = nodes.join(", "),
+            databases = self.databases.replace("{nodes}", &nodes),
+            users = self.users,
             mode = self.mode,
             size = self.size,
             timeout = self.checkout_timeout,
             routing = self.routing,
             cache = self.cache,
-            auth = self.auth,
             top = self.top,
         )
     }

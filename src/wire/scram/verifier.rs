@@ -5,6 +5,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rand::RngCore;
 use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
 use super::{ClientKeys, Sum, hmac, sha256, sum_from};
 
@@ -75,6 +76,13 @@ impl Verifier {
             server_key: keys.server_key,
             standing: Standing::Genuine,
         }
+    }
+
+    /// The keys of a password in clear text, if it is the right one. Costs the verifier's rounds of PBKDF2, also if it is a mock.
+    pub fn keys_of(&self, password: &[u8]) -> Option<ClientKeys> {
+        let keys = ClientKeys::derive(password, &self.salt, self.iterations);
+        let right = bool::from(sha256(&keys.client_key).ct_eq(&self.stored_key));
+        (right && self.standing == Standing::Genuine).then_some(keys)
     }
 
     /// Stands in for a user that does not exist or has no usable secret: the same user always sees the same salt, the

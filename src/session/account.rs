@@ -1,0 +1,55 @@
+//! Who may log in, with what checks a login and what it proves.
+
+use std::sync::Arc;
+
+use crate::{
+    config::{Secret, User},
+    pool::{KnownKeys, Proof},
+    wire::scram::Verifier,
+};
+
+/// Somebody who may log in.
+pub struct Account {
+    /// What is configured, or was looked up.
+    pub user: Arc<User>,
+    /// Checks a SCRAM exchange. Made of a clear-text password once, not per login: 4,096 rounds of hashing.
+    pub verifier: Option<Arc<Verifier>>,
+    /// Its SCRAM keys, for logging in to servers as itself.
+    pub keys: Arc<KnownKeys>,
+}
+
+impl Account {
+    /// The account of `user`; with the secret of the `old` one it keeps what that has learnt.
+    pub fn new(user: Arc<User>, old: Option<&Self>) -> Self {
+        if let Some(old) = old.filter(|old| old.user.name == user.name && old.user.secret == user.secret) {
+            return Self { user, verifier: old.verifier.clone(), keys: Arc::clone(&old.keys) };
+        }
+        let verifier = match &user.secret {
+            Secret::Password(password) => Some(Verifier::from_password(password.as_bytes())),
+            Secret::Verifier(text) => text.parse().ok(),
+            Secret::Md5(_) | Secret::None => None,
+        };
+        Self { user, verifier: verifier.map(Arc::new), keys: Arc::default() }
+    }
+
+    /// What a login to a server as this user is made with.
+    pub(super) fn proof(&self) -> Proof {
+        match &self.user.secret {
+            Secret::Password(password) => Proof::Password(password.as_str().into()),
+            Secret::Md5(shadow) => Proof::Md5(shadow.as_str().into()),
+            Secret::Verifier(_) => Proof::Keys,
+            Secret::None => Proof::None,
+        }
+    }
+
+    /// Do both stand for the same person with the same secret?
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.keys, &other.keys) && Arc::ptr_eq(&self.user, &other.user)
+    }
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("user", &self.user).finish_non_exhaustive()
+    }
+}
