@@ -55,10 +55,12 @@ impl Table {
     }
 
     fn observe(&self, histogram: usize, time: Duration) {
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS_US.partition_point(|bound| *bound < micros);
+        // 2^64 ns are 584 years.
+        let nanos = time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(time.subsec_nanos()));
+        // Most answers come within the first few bounds: counting up to them is quicker than halving.
+        let bucket = BOUNDS_US.iter().position(|bound| nanos <= *bound * 1_000).unwrap_or(BOUNDS_US.len());
         self.add(histogram * HISTOGRAM + bucket, 1);
-        self.add(histogram * HISTOGRAM + HISTOGRAM - 1, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.add(histogram * HISTOGRAM + HISTOGRAM - 1, nanos);
     }
 }
 
@@ -113,6 +115,12 @@ impl WorkerMetrics {
     /// A tap's queue was full; an index into [`Words::taps`].
     pub fn tap_dropped(&self, tap: usize) {
         self.taps_dropped.add(tap, 1);
+    }
+
+    /// A client went from one state to another.
+    pub fn client_turns(&self, database: usize, from: ClientState, to: ClientState) {
+        self.client_leaves(database, from);
+        self.client_enters(database, to);
     }
 
     /// A client is now in this state.

@@ -20,6 +20,10 @@ struct Inner {
     hash: u64,
     /// Of what can change the meaning of a prepared statement.
     meaning: u64,
+    /// `default_transaction_read_only` is on.
+    read_only: bool,
+    /// Whether `default_transaction_isolation` is serializable, if it is set.
+    serializable: Option<bool>,
 }
 
 /// The SQL that turns one set into another.
@@ -99,7 +103,9 @@ impl Params {
         }
         // The same as without any settings at all.
         let meaning = if plain { 0 } else { meaning.finish() };
-        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning })))
+        let read_only = values.get("default_transaction_read_only").is_some_and(|value| **value == *"on");
+        let serializable = values.get("default_transaction_isolation").map(|level| **level == *"serializable");
+        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning, read_only, serializable })))
     }
 
     fn map(&self) -> BTreeMap<Box<str>, Box<str>> {
@@ -125,6 +131,16 @@ impl Params {
     /// A parameter's value, if it is not the server's default.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.0.as_ref()?.values.get(name).map(|v| &**v)
+    }
+
+    /// Are transactions READ ONLY unless they say otherwise? Asked for every statement, so it is kept.
+    pub fn read_only_by_default(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.read_only)
+    }
+
+    /// Are transactions SERIALIZABLE unless they say otherwise? `None` if the session has set nothing.
+    pub fn serializable_by_default(&self) -> Option<bool> {
+        self.0.as_ref()?.serializable
     }
 
     /// All of them, by name.

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use crate::{
     base::NodeId,
-    config::{MaxLag, OnNoReplica, OnTimeout, Reads, Routing},
+    config::{Balance, MaxLag, OnNoReplica, OnTimeout, Reads, Routing},
 };
 
 use super::{ClusterView, Dice, Floor, Health, NodeView, Role, RouteReason, Suspicion, balance};
 
 /// Fit replicas looked at in one choice; more nodes than that are legal, but only the first ones are compared.
 const MOST_COMPARED: usize = 32;
+/// A session compares its usual replica with another one at every so many reads on average.
+const RECONSIDER: u64 = 8;
 
 /// What kind of node will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +122,9 @@ fn to_primary(ask: &Ask<'_>, view: &ClusterView, reason: RouteReason) -> Placeme
 }
 
 fn to_replica(ask: &Ask<'_>, view: &ClusterView, dice: &mut Dice, now: Duration) -> Placement {
+    if let Some(index) = stays(ask, view, dice) {
+        return Placement::Node { index, reason: ask.reason };
+    }
     let mut pick = |floor: Floor| {
         let mut fit = [0usize; MOST_COMPARED];
         let mut count = 0;
@@ -150,6 +155,13 @@ fn to_replica(ask: &Ask<'_>, view: &ClusterView, dice: &mut Dice, now: Duration)
             OnNoReplica::Wait | OnNoReplica::Error => Placement::NoReplica { reason: RouteReason::NoReplica },
         },
     }
+}
+
+/// The session's usual replica, if it is fit and this is no time to compare it with others.
+fn stays(ask: &Ask<'_>, view: &ClusterView, dice: &mut Dice) -> Option<usize> {
+    let index = ask.usual.filter(|_| ask.routing.balance == Balance::LeastLatency)?;
+    let node = view.nodes.get(index)?;
+    (dice.roll(RECONSIDER) > 0 && eligible(node, ask, view) && ask.floor.met_by(node, view)).then_some(index)
 }
 
 /// Fit but for the session's floor. Unknown means no; only while there is no primary there is nothing to lag behind, and

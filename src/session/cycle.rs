@@ -618,16 +618,14 @@ struct Busy {
 
 impl Busy {
     fn new(worker: &Rc<Worker>, slot: usize) -> Self {
-        worker.metrics.client_leaves(slot, ClientState::Idle);
-        worker.metrics.client_enters(slot, ClientState::Active);
+        worker.metrics.client_turns(slot, ClientState::Idle, ClientState::Active);
         Self { worker: Rc::clone(worker), slot }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.worker.metrics.client_leaves(self.slot, ClientState::Active);
-        self.worker.metrics.client_enters(self.slot, ClientState::Idle);
+        self.worker.metrics.client_turns(self.slot, ClientState::Active, ClientState::Idle);
     }
 }
 

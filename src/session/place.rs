@@ -48,11 +48,8 @@ impl Session {
             Tx::Idle | Tx::Failed => Phase::Autocommit,
         };
         let defaults = Defaults {
-            read_only: self.params.value("default_transaction_read_only") == Some("on"),
-            serializable: match self.params.value("default_transaction_isolation") {
-                Some(level) => level == "serializable",
-                None => self.serializable,
-            },
+            read_only: self.params.read_only_by_default(),
+            serializable: self.params.serializable_by_default().unwrap_or(self.serializable),
         };
         let preference = (&self.tenant.database.routing).into();
         decide(&classified.known.facts, classified.hints, phase, defaults, preference)
@@ -190,16 +187,14 @@ impl Session {
         let deadline = local.pool.settings().checkout_timeout;
         self.handle.wait();
         let (metrics, slot) = (&self.worker.metrics, self.tenant.slot);
-        metrics.client_leaves(slot, ClientState::Active);
-        metrics.client_enters(slot, ClientState::Waiting);
+        metrics.client_turns(slot, ClientState::Active, ClientState::Waiting);
         let handle = std::rc::Rc::clone(&self.handle);
         let lease = tokio::select! {
             biased;
             () = handle.interrupted() => Err(CheckoutError::Canceled),
             lease = Box::pin(local.checkout(deadline)) => lease,
         };
-        metrics.client_leaves(slot, ClientState::Waiting);
-        metrics.client_enters(slot, ClientState::Active);
+        metrics.client_turns(slot, ClientState::Waiting, ClientState::Active);
         self.handle.rest();
         self.mark = Instant::now();
         lease

@@ -47,10 +47,22 @@ pub(super) fn class_of(byte: u8) -> Class {
     CLASSES[byte as usize]
 }
 
+const IDENTIFIER: [bool; 256] = identifier();
+
+const fn identifier() -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = matches!(CLASSES[byte], Class::Identifier | Class::LiteralLetter | Class::Digit | Class::Dollar);
+        byte += 1;
+    }
+    table
+}
+
 /// May it stand inside an identifier?
 #[inline]
 pub(super) fn is_identifier(byte: u8) -> bool {
-    matches!(class_of(byte), Class::Identifier | Class::LiteralLetter | Class::Digit | Class::Dollar)
+    IDENTIFIER[byte as usize]
 }
 
 /// May it stand inside the tag of a dollar quote, after the first byte?

@@ -104,36 +104,39 @@ pub(super) fn dollar_quoted(text: &[u8], start: usize, tag: &[u8]) -> (TokenKind
 /// End of the number that begins at `start` with a digit, or with a dot before a digit.
 pub(super) fn number(text: &[u8], start: usize) -> usize {
     let byte = |at: usize| text.get(at).copied().unwrap_or(0);
-    let digits = |mut at: usize, radix: u32| {
-        while char::from(byte(at)).is_digit(radix)
-            || (byte(at) == b'_' && char::from(byte(at + 1)).is_digit(radix) && at > start)
-        {
-            at += 1;
-        }
-        at
-    };
     if byte(start) == b'0' {
-        let radix = match byte(start + 1) {
-            b'x' | b'X' => 16,
-            b'o' | b'O' => 8,
-            b'b' | b'B' => 2,
-            _ => 10,
+        let behind = start + 2;
+        let end = match byte(start + 1) {
+            b'x' | b'X' => digits::<16>(text, behind),
+            b'o' | b'O' => digits::<8>(text, behind),
+            b'b' | b'B' => digits::<2>(text, behind),
+            _ => behind,
         };
-        let end = digits(start + 2, radix);
-        if radix != 10 && end > start + 2 {
+        if end > behind {
             return end;
         }
     }
-    let mut at = digits(start, 10);
+    let mut at = if byte(start) == b'.' { start } else { digits::<10>(text, start) };
     // `1..10` is a number, two dots and a number.
     if byte(at) == b'.' && byte(at + 1) != b'.' {
-        at = digits(at + 1, 10);
+        at = digits::<10>(text, at + 1);
     }
     if matches!(byte(at), b'e' | b'E') {
         let sign = usize::from(matches!(byte(at + 1), b'+' | b'-'));
         if byte(at + 1 + sign).is_ascii_digit() {
-            at = digits(at + 1 + sign, 10);
+            at = digits::<10>(text, at + 1 + sign);
         }
+    }
+    at
+}
+
+/// End of the digits from `at` on; single underscores may stand between them, and in front of them if `at` is not where the number
+/// begins (`0x_1F`).
+#[inline]
+fn digits<const RADIX: u32>(text: &[u8], mut at: usize) -> usize {
+    let is_digit = |at: usize| text.get(at).is_some_and(|&byte| char::from(byte).is_digit(RADIX));
+    while is_digit(at) || (text.get(at) == Some(&b'_') && is_digit(at + 1)) {
+        at += 1;
     }
     at
 }

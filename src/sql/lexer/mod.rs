@@ -111,11 +111,8 @@ impl<'t> Tokens<'t> {
     }
 
     fn word(&self, start: usize) -> usize {
-        let mut at = start + 1;
-        while is_identifier(self.byte(at)) {
-            at += 1;
-        }
-        at
+        let rest = self.text.get(start + 1..).unwrap_or_default();
+        start + 1 + rest.iter().position(|&byte| !is_identifier(byte)).unwrap_or(rest.len())
     }
 
     /// A letter may open a literal: `E'`, `B'`, `X'`, `N'`, `U&'`, `U&"`.
