@@ -271,7 +271,7 @@ fn metrics_and_health_are_served(world: &World) {
 }
 
 /// A request in its simplest form: status and body.
-fn http(port: u16, path: &str) -> (String, String) {
+pub fn http(port: u16, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the admin interface");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("send");

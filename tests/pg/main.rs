@@ -16,6 +16,7 @@ mod lifecycle;
 mod login;
 mod lost;
 mod nodes;
+mod pools;
 mod routing;
 mod script;
 mod standby;
@@ -89,6 +90,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(lost::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
+    cases.extend(pools::cases());
     let lacking = [Needs::Pgsluice, Needs::Cache, Needs::Global].into_iter().filter(|needs| !needs.met(via));
     let lacking: Vec<Needs> = lacking.collect();
     let all = cases.len();
