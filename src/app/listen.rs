@@ -6,13 +6,18 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixListener},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::workers::{Arrival, Mailbox};
-use crate::{config::Listen, net::Stream, session::Shared};
+use crate::{
+    config::Listen,
+    net::Stream,
+    observe::{Repeated, Repeats},
+    session::Shared,
+};
 
 /// Connections the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 4096;
@@ -127,11 +132,11 @@ pub(super) async fn accept(door: Door, mailboxes: Vec<Mailbox>, shared: Arc<Shar
             return;
         }
     };
+    let complaints = Repeats::default();
     loop {
         match door.accept().await {
             Ok(stream) => {
-                let (connected, fits) = shared.connect();
-                let arrival = Arrival { stream, connected, over: !fits };
+                let arrival = Arrival { stream, connected: shared.connect() };
                 match mailboxes.iter().enumerate().min_by_key(|(_, mailbox)| mailbox.load()) {
                     Some((0, mailbox)) => {
                         mailbox.expect();
@@ -144,7 +149,12 @@ pub(super) async fn accept(door: Door, mailboxes: Vec<Mailbox>, shared: Arc<Shar
             Err(_) if shared.is_draining() => return,
             Err(error) => {
                 // Out of descriptors, mostly: give those who leave time to leave.
-                tracing::warn!(%error, "accepting a client failed");
+                if complaints.is_new(&address, &error, Instant::now()) {
+                    tracing::warn!(address, %error, "accepting a client failed");
+                }
+                for Repeated { words, times, .. } in complaints.due(Instant::now()) {
+                    tracing::warn!(address, times, error = words, "accepting clients failed");
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

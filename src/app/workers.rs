@@ -31,7 +31,7 @@ const SHAPES: usize = 50_000;
 /// What a worker is told.
 pub(super) enum Letter {
     /// A client that another worker accepted.
-    Client { socket: Parked, connected: Connected, over: bool },
+    Client { socket: Parked, connected: Connected },
     /// Accept here; sent to the first worker.
     Listen(Door, Vec<Mailbox>),
     /// A CancelRequest for the session of this pid.
@@ -40,11 +40,10 @@ pub(super) enum Letter {
     Drain,
 }
 
-/// A client that was accepted; `over` says that there are too many.
+/// A client that was accepted.
 pub(super) struct Arrival {
     pub stream: Stream,
     pub connected: Connected,
-    pub over: bool,
 }
 
 /// The way to one worker.
@@ -74,7 +73,7 @@ impl Mailbox {
 
     /// Hands a client over; waits while the worker's mailbox is full.
     pub(super) async fn hand(&self, arrival: Arrival) {
-        let Arrival { stream, connected, over } = arrival;
+        let Arrival { stream, connected } = arrival;
         let socket = match stream.park() {
             Ok(socket) => socket,
             Err(error) => {
@@ -83,7 +82,7 @@ impl Mailbox {
             }
         };
         self.expect();
-        if self.letters.send(Letter::Client { socket, connected, over }).await.is_err() {
+        if self.letters.send(Letter::Client { socket, connected }).await.is_err() {
             self.clients.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -157,13 +156,13 @@ async fn work(worker: Rc<Worker>, mut inbox: Inbox) {
         let (left, worker) = (Left(Arc::clone(&clients)), Rc::clone(&hosts));
         tokio::task::spawn_local(async move {
             let _left = left;
-            serve(arrival.stream, worker, arrival.connected, arrival.over).await;
+            serve(arrival.stream, worker, arrival.connected).await;
         });
     };
     while let Some(letter) = inbox.letters.recv().await {
         match letter {
-            Letter::Client { socket, connected, over } => match socket.unpark() {
-                Ok(stream) => host(Arrival { stream, connected, over }),
+            Letter::Client { socket, connected } => match socket.unpark() {
+                Ok(stream) => host(Arrival { stream, connected }),
                 Err(error) => tracing::warn!(%error, "a client's socket could not be watched"),
             },
             Letter::Listen(door, mailboxes) => {

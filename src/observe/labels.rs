@@ -45,6 +45,38 @@ labels! {
         /// It could not be.
         Unparsable = "unparsable",
     }
+    /// How a login ended: label `outcome`.
+    LoginEnd {
+        /// The client is in.
+        Ok = "ok",
+        /// It could not prove who it is, or may not come this way or to this database.
+        Refused = "refused",
+        /// A limit was reached; `pgsluice_limits_total` tells which.
+        Limited = "limited",
+        /// Anything else: it left, broke the protocol, or no server answered.
+        Failed = "failed",
+    }
+    /// A limit that was reached: label `limit`.
+    LimitHit {
+        /// `limits.clients`.
+        Clients = "clients",
+        /// `limits.per_user`, or the user's `max_clients`.
+        PerUser = "per_user",
+        /// `limits.per_database`.
+        PerDatabase = "per_database",
+        /// More logins at once than clients are allowed: the oldest was cut.
+        HalfOpen = "half_open",
+        /// `limits.login`.
+        Login = "login",
+        /// `limits.idle_client`.
+        IdleClient = "idle_client",
+        /// `limits.idle_in_transaction`.
+        IdleInTransaction = "idle_in_transaction",
+        /// `limits.query`, or the user's `statement_timeout`.
+        Query = "query",
+        /// The user's `rate`.
+        Rate = "rate",
+    }
     /// Label `state` of clients.
     ClientState {
         /// Waits for its user.

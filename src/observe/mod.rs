@@ -6,10 +6,12 @@
 mod labels;
 mod logging;
 mod metrics;
+mod repeats;
 mod scrape;
 mod worker;
 
-pub use labels::{ClassifyPath, ClientState, Sent};
+pub use labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, Sent};
 pub use logging::{LogControl, LogError, install};
 pub use metrics::{Metrics, NodeFacts, Words};
+pub use repeats::{QUIET, Repeated, Repeats};
 pub use worker::WorkerMetrics;

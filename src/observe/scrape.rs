@@ -11,17 +11,20 @@ use prometheus::{
 };
 
 use super::{
-    labels::{ClassifyPath, ClientState, Sent},
+    labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, Sent},
     metrics::{Names, NodeFacts, Words},
     worker::{BOUNDS_US, HISTOGRAM, Table, WorkerMetrics},
 };
 
 /// Name, help, labels. interface.md fixes the names.
-const FAMILIES: [(&str, &str, &[&str]); 12] = [
+const FAMILIES: [(&str, &str, &[&str]); 15] = [
     ("pgsluice_statements_total", "Statements by where they went and why", &["database", "route", "reason"]),
     ("pgsluice_statement_seconds", "From the request to the end of its answer", &["database", "role"]),
     ("pgsluice_clients", "Clients by what they are doing", &["database", "state"]),
     ("pgsluice_servers", "Server connections by what they are doing", &["database", "node", "state"]),
+    ("pgsluice_logins_total", "Logins by how they ended", &["outcome"]),
+    ("pgsluice_half_open_logins", "Clients that have not proved yet who they are", &[]),
+    ("pgsluice_limits_total", "Limits that were reached", &["limit"]),
     ("pgsluice_checkout_seconds", "Wait for a server connection", &[]),
     ("pgsluice_classify_total", "Texts by how their facts were found", &["path"]),
     ("pgsluice_read_fallback_total", "Reads that went to the primary for want of a fit replica", &["reason"]),
@@ -156,6 +159,9 @@ impl Collector for Scrape {
         let checkouts = self.histogram(|worker| &worker.checkout_seconds, 0);
         page.histogram("pgsluice_checkout_seconds", &[], checkouts);
         self.words(&mut page, "pgsluice_classify_total", "path", ClassifyPath::WORDS, |worker| &worker.classified);
+        self.words(&mut page, "pgsluice_logins_total", "outcome", LoginEnd::WORDS, |worker| &worker.logins);
+        page.gauge("pgsluice_half_open_logins", &[], self.sum(|worker| &worker.half_open, 0) as f64);
+        self.words(&mut page, "pgsluice_limits_total", "limit", LimitHit::WORDS, |worker| &worker.limits);
         self.words(&mut page, "pgsluice_pins_total", "reason", self.words.pins, |worker| &worker.pins);
         self.words(&mut page, "pgsluice_taps_dropped_total", "tap", self.words.taps, |worker| &worker.taps_dropped);
         for (reason, word) in self.words.reasons.iter().enumerate() {

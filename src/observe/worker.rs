@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    labels::{ClassifyPath, ClientState, Sent},
+    labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, Sent},
     metrics::{SLOTS, Words},
 };
 
@@ -32,6 +32,9 @@ pub struct WorkerMetrics {
     pub(super) fallbacks: Table,
     pub(super) pins: Table,
     pub(super) taps_dropped: Table,
+    pub(super) logins: Table,
+    pub(super) half_open: Table,
+    pub(super) limits: Table,
 }
 
 /// Cells in one block of memory.
@@ -46,6 +49,12 @@ impl Table {
     fn add(&self, cell: usize, more: u64) {
         if let Some(cell) = self.0.get(cell) {
             cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
+        }
+    }
+
+    fn set(&self, cell: usize, value: u64) {
+        if let Some(cell) = self.0.get(cell) {
+            cell.store(value, Relaxed);
         }
     }
 
@@ -77,6 +86,9 @@ impl WorkerMetrics {
             fallbacks: Table::new(words.reasons.len()),
             pins: Table::new(words.pins.len()),
             taps_dropped: Table::new(words.taps.len()),
+            logins: Table::new(LoginEnd::WORDS.len()),
+            half_open: Table::new(1),
+            limits: Table::new(LimitHit::WORDS.len()),
         }
     }
 
@@ -121,6 +133,21 @@ impl WorkerMetrics {
     pub fn client_turns(&self, database: usize, from: ClientState, to: ClientState) {
         self.client_leaves(database, from);
         self.client_enters(database, to);
+    }
+
+    /// A login is over.
+    pub fn login(&self, end: LoginEnd) {
+        self.logins.add(end.index(), 1);
+    }
+
+    /// So many clients have not proved yet who they are.
+    pub fn half_open(&self, clients: usize) {
+        self.half_open.set(0, clients as u64);
+    }
+
+    /// A limit was reached.
+    pub fn limit(&self, hit: LimitHit) {
+        self.limits.add(hit.index(), 1);
     }
 
     /// A client is now in this state.

@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{CheckoutError, Pool, Server, cancel, checkout::Got, connect::connect};
+use super::{
+    CheckoutError, Pool, Server, cancel,
+    checkout::{Got, Room},
+    connect::connect,
+};
 use crate::wire::frontend;
 
 /// How long a discarded connection's backend may take to end before its place is given away all the same.
@@ -51,6 +55,26 @@ impl Local {
         }
     }
 
+    /// A connection that is free or may be dialled; `None` if one would have to wait in line.
+    pub async fn checkout_now(self: &Rc<Self>) -> Option<Result<Lease, CheckoutError>> {
+        loop {
+            match self.pool.try_checkout(self.worker, Instant::now())? {
+                Got::Idle(server) => {
+                    if let Some(lease) = self.settle_in(server) {
+                        return Some(Ok(lease));
+                    }
+                }
+                Got::Room(room) => return Some(self.dial(room).await),
+            }
+        }
+    }
+
+    async fn dial(self: &Rc<Self>, room: Room) -> Result<Lease, CheckoutError> {
+        let server = connect(&self.pool, self.worker).await?;
+        room.fill();
+        Ok(self.lend(Box::new(server)))
+    }
+
     /// A connection, after dialling or waiting in line for at most `deadline`.
     pub async fn checkout(self: &Rc<Self>, deadline: Duration) -> Result<Lease, CheckoutError> {
         let started = Instant::now();
@@ -71,11 +95,7 @@ impl Local {
                         return Ok(lease);
                     }
                 }
-                Got::Room(room) => {
-                    let server = connect(&self.pool, self.worker).await?;
-                    room.fill();
-                    return Ok(self.lend(Box::new(server)));
-                }
+                Got::Room(room) => return self.dial(room).await,
             }
         }
     }
@@ -103,9 +123,7 @@ impl Local {
     /// Dials one connection for the shelf if there is room.
     pub async fn warm(self: &Rc<Self>) -> Result<(), CheckoutError> {
         if let Some(room) = self.pool.reserve() {
-            let server = connect(&self.pool, self.worker).await?;
-            room.fill();
-            self.lend(Box::new(server)).give_back(Instant::now());
+            self.dial(room).await?.give_back(Instant::now());
         }
         Ok(())
     }

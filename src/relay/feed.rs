@@ -92,6 +92,8 @@ pub struct Feed {
     pub name_changes: u32,
     /// The error came from the client's own Parse.
     pub failed_parse: bool,
+    /// It was cancelled by us, for its length: the error says so, and not that the user asked for it.
+    pub overdue: bool,
     /// Nothing goes to the client any more: what comes is the rest of an attempt that was given up.
     pub mute: bool,
     /// The server ignores everything until a Sync that has not been sent yet.
@@ -132,7 +134,7 @@ impl Feed {
         self.error = None;
         self.failed_parse = false;
         self.hidden_error = None;
-        self.mute = false;
+        (self.mute, self.overdue) = (false, false);
         self.forgot_statements = false;
         self.rows.clear();
         self.collected = 0;
@@ -387,6 +389,9 @@ impl Feed {
                 instead
             }
         };
+        if self.overdue && sqlstate == SqlState::QUERY_CANCELED && instead.is_none() {
+            return Ok(Move::Instead(with_message(body, b"canceling statement due to statement timeout")));
+        }
         // An injected Parse that fails is the failure of the client's own request, so even that error is the client's.
         Ok(instead.map_or(Move::Pass, Move::Instead))
     }
@@ -434,6 +439,26 @@ impl Feed {
             }
         }
     }
+}
+
+/// The same ErrorResponse with another message.
+fn with_message(body: &[u8], message: &[u8]) -> Box<[u8]> {
+    let mut fields = Vec::with_capacity(body.len() + message.len());
+    for field in body.split(|byte| *byte == 0).filter(|field| !field.is_empty()) {
+        match field.split_first() {
+            Some((b'M', _)) => {
+                fields.push(b'M');
+                fields.extend_from_slice(message);
+            }
+            _ => fields.extend_from_slice(field),
+        }
+        fields.push(0);
+    }
+    fields.push(0);
+    let mut whole = vec![tag::ERROR_RESPONSE];
+    whole.extend_from_slice(&u32::try_from(fields.len() + 4).unwrap_or(u32::MAX).to_be_bytes());
+    whole.extend_from_slice(&fields);
+    whole.into()
 }
 
 /// Errors that a standby gives to a statement that the primary might have run (measured on PostgreSQL 15). The texts are

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::shared::Snapshot;
 use crate::{
     config::{Secret, User},
     pool::{KnownKeys, Proof},
@@ -32,6 +33,19 @@ impl Account {
         Self { user, verifier: verifier.map(Arc::new), keys: Arc::default() }
     }
 
+    /// The same person as the configuration of today has it. Somebody who is not configured, or not any more, stays who it was; somebody
+    /// whose secret was looked up keeps that.
+    pub(super) fn today(self: &Arc<Self>, snapshot: &Snapshot) -> Arc<Self> {
+        match snapshot.account(&self.user.name) {
+            Some(known) if known.user.secret == Secret::None && self.user.secret != Secret::None => {
+                let user = User { secret: self.user.secret.clone(), ..(*known.user).clone() };
+                Arc::new(Self::new(Arc::new(user), Some(self)))
+            }
+            Some(known) => Arc::clone(known),
+            None => Arc::clone(self),
+        }
+    }
+
     /// What a login to a server as this user is made with.
     pub(super) fn proof(&self) -> Proof {
         match &self.user.secret {
@@ -42,9 +56,9 @@ impl Account {
         }
     }
 
-    /// Do both stand for the same person with the same secret?
+    /// Do both stand for the same person with the same secret and the same rights?
     pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.keys, &other.keys) && Arc::ptr_eq(&self.user, &other.user)
+        Arc::ptr_eq(&self.keys, &other.keys) && (Arc::ptr_eq(&self.user, &other.user) || self.user == other.user)
     }
 }
 

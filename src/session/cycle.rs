@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     base::SqlState,
-    observe::{ClientState, Sent},
+    observe::{ClientState, LimitHit, Sent},
     pool::Together,
     relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
@@ -141,9 +141,10 @@ impl Session {
         let limits = (self.tenant.limits.idle_client, self.tenant.limits.idle_in_transaction);
         // Extended messages without their Sync have begun an implicit transaction.
         let in_transaction = self.status() != TxStatus::Idle || self.group_open;
-        let (limit, end) = if in_transaction {
+        let (limit, hit, end) = if in_transaction {
             (
                 limits.1,
+                LimitHit::IdleInTransaction,
                 End::Fatal(
                     SqlState::IDLE_IN_TRANSACTION_TIMEOUT,
                     "terminating connection due to idle-in-transaction timeout".into(),
@@ -152,6 +153,7 @@ impl Session {
         } else {
             (
                 limits.0,
+                LimitHit::IdleClient,
                 End::Fatal(SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout".into()),
             )
         };
@@ -162,7 +164,10 @@ impl Session {
         // The same in the middle of a message: a client that stops there is as idle as any.
         match tokio::time::timeout(limit, wait).await {
             Ok(waited) => waited,
-            Err(_) => Err(end),
+            Err(_) => {
+                self.worker.metrics.limit(hit);
+                Err(end)
+            }
         }
     }
 
@@ -273,6 +278,8 @@ impl Session {
                     Err(_) => {
                         // The server's own cancel gives the error; it is awaited like any other reply.
                         (cancelled, limit) = (true, AFTER_CANCEL);
+                        self.feed.overdue = true;
+                        self.worker.metrics.limit(LimitHit::Query);
                         self.handle.cancel();
                         continue;
                     }
@@ -416,7 +423,11 @@ impl Session {
                     };
                     let node = self.held.as_ref().map_or(0, |held| held.node);
                     let id = self.tenant.database.nodes[node].id;
-                    tracing::warn!(node = %self.tenant.database.nodes[node].name, why, fatal = ?self.feed.fatal, "a server connection was lost");
+                    let why = match &self.feed.fatal {
+                        Some((sqlstate, message)) => format!("{why}: {message} ({sqlstate})"),
+                        None => why,
+                    };
+                    self.worker.shared.connection_lost(&self.tenant.database.nodes[node].name, &why);
                     if self.feed.fatal.as_ref().is_none_or(|(code, _)| *code != SqlState::ADMIN_SHUTDOWN) {
                         (self.worker.shared.suspect)(id);
                     }
@@ -600,11 +611,7 @@ impl Session {
         if self.worker.shared.generation() == self.tenant.generation {
             return;
         }
-        let snapshot = self.worker.shared.snapshot.load();
-        // Somebody who is not configured, or not any more, stays who it was at its login.
-        let account = snapshot.account(&self.tenant.account.user.name).unwrap_or(&self.tenant.account).clone();
-        drop(snapshot);
-        if let Some(tenant) = self.worker.tenant(&account, &self.database) {
+        if let Some(tenant) = self.worker.tenant(&self.tenant.account, &self.database) {
             self.tenant = tenant;
         }
     }

@@ -4,11 +4,13 @@
 //! A session lives and dies on one worker; what it must share with others goes through [`Shared`].
 
 mod account;
+mod admission;
 mod auth;
 mod cancel;
 mod cycle;
 mod end;
 mod extended;
+mod half_open;
 mod hashing;
 mod lent;
 mod local;
@@ -23,11 +25,14 @@ mod state;
 mod statements;
 mod tx;
 mod welcome;
+mod wishes;
 mod worker;
 
+pub use admission::{Admission, Admitted, Connected};
 pub use cancel::{Handle, Keys, LongKey};
 pub use hashing::Hashing;
-pub use shared::{Admission, Admitted, Connected, Shared, Snapshot};
+pub use shared::{Shared, Snapshot};
 pub use startup::serve;
 pub use state::PIN_REASONS;
+pub use welcome::Singles;
 pub use worker::{Tenant, Worker};

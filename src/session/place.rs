@@ -125,7 +125,7 @@ impl Session {
                 Err(error) => {
                     let doubtful = match &error {
                         CheckoutError::Connect(connect) => {
-                            tracing::warn!(node = %self.tenant.database.nodes[node].name, error = %connect, "no connection to node");
+                            self.worker.shared.no_connection(&self.tenant.database.nodes[node].name, connect);
                             connect.doubts_node()
                         }
                         CheckoutError::Timeout(_) | CheckoutError::Canceled | CheckoutError::Closed => false,

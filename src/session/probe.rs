@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::{Report, SqlState},
-    pool::{Lease, Params, Welcome},
+    pool::{CheckoutError, Lease, Params, Welcome},
     relay::{Ack, Feed, Names, Outcome, Owed, Show, What},
     route::{Health, Role},
     wire::{backend::TxStatus, frontend},
@@ -61,20 +61,40 @@ impl<'a> Probe<'a> {
         self.order().into_iter().find_map(|node| self.tenant.locals[node].pool.welcome())
     }
 
-    /// A server, from the first node that has one in time.
+    /// A server: from any node that has one or room for one, else from the first in time.
     pub(super) async fn server(&self) -> Result<Lease, End> {
         let mut failure = None;
+        let mut full = Vec::new();
         for node in self.order() {
+            let local = &self.tenant.locals[node];
+            match local.checkout_now().await {
+                None => full.push(node),
+                Some(Ok(lease)) => return Ok(lease),
+                Some(Err(error)) => failure = Some(self.failed(node, &error)),
+            }
+        }
+        for node in full {
             let local = &self.tenant.locals[node];
             match local.checkout(local.pool.settings().checkout_timeout).await {
                 Ok(lease) => return Ok(lease),
                 Err(error) => {
-                    tracing::warn!(node = %self.tenant.database.nodes[node].name, %error, "no connection to node for a login");
-                    failure = Some(End::Fatal(error.sqlstate(), error.to_client().into_owned()));
+                    let waited = matches!(error, CheckoutError::Timeout(_));
+                    failure = Some(self.failed(node, &error));
+                    if waited {
+                        // Long enough for one login.
+                        break;
+                    }
                 }
             }
         }
         Err(failure.unwrap_or_else(|| End::Fatal(SqlState::CANNOT_CONNECT_NOW, "no server is available".into())))
+    }
+
+    fn failed(&self, node: usize, error: &CheckoutError) -> End {
+        if let CheckoutError::Connect(error) = error {
+            self.worker.shared.no_connection(&self.tenant.database.nodes[node].name, error);
+        }
+        End::Fatal(error.sqlstate(), error.to_client().into_owned())
     }
 
     /// Runs one statement of ours on a server without settings of anybody, and gives what was learnt.

@@ -2,20 +2,21 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Display,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 
-use super::{account::Account, cancel::Keys, hashing::Hashing};
+use super::{account::Account, admission::Admission, cancel::Keys, hashing::Hashing, welcome::Singles};
 use crate::{
     base::{Clock, Generation, NodeId},
     config::{Config, Database, Secret, User},
-    observe::Metrics,
+    observe::{Metrics, QUIET, Repeated, Repeats},
     pool::Pools,
     route::ClusterView,
     wire::scram::{DEFAULT_ITERATIONS, MockSecret},
@@ -77,50 +78,6 @@ fn usual_iterations<'a>(accounts: impl Iterator<Item = &'a Arc<Account>>) -> u32
     counts.into_iter().max_by_key(|(_, count)| *count).map_or(DEFAULT_ITERATIONS, |(iterations, _)| iterations)
 }
 
-/// Counts clients against the limits.
-#[derive(Debug, Default)]
-pub struct Admission {
-    total: AtomicUsize,
-    by_name: Mutex<HashMap<(Axis, Box<str>), usize>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Axis {
-    User,
-    Database,
-}
-
-/// A client that was let in; dropping it makes room.
-#[derive(Debug)]
-pub struct Admitted {
-    shared: Arc<Shared>,
-    names: [(Axis, Box<str>); 2],
-}
-
-/// A connection that is counted; dropping it makes room.
-#[derive(Debug)]
-pub struct Connected(Arc<Shared>);
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        self.0.admission.total.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        let mut counts = self.shared.admission.by_name.lock();
-        for name in &self.names {
-            if let Some(n) = counts.get_mut(name) {
-                *n -= 1;
-                if *n == 0 {
-                    counts.remove(name);
-                }
-            }
-        }
-    }
-}
-
 /// Everything workers share.
 pub struct Shared {
     /// The present generation.
@@ -137,6 +94,12 @@ pub struct Shared {
     pub mock: MockSecret,
     /// Hashes passwords given in clear text.
     pub hashing: Hashing,
+    /// What servers have made of clients' wishes.
+    pub singles: Singles,
+    /// Nodes that gave no connection.
+    pub unreached: Repeats,
+    /// Nodes that ended a connection in use.
+    pub lost: Repeats,
     /// See [`Shared::schema`].
     pub schema: AtomicU64,
     /// No new clients; idle ones leave.
@@ -151,24 +114,7 @@ pub struct Shared {
     pub forward_cancel: Box<dyn Fn(usize, u32) + Send + Sync>,
 }
 
-/// Too many, and of what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// `limits.clients`.
-    All,
-    /// `limits.per_user` or the user's `max_clients`.
-    User,
-    /// `limits.per_database`.
-    Database,
-}
-
 impl Shared {
-    /// Counts a connection; it is over the limit or not, it is counted until dropped.
-    pub fn connect(self: &Arc<Self>) -> (Connected, bool) {
-        let before = self.admission.total.fetch_add(1, Ordering::Relaxed);
-        (Connected(Arc::clone(self)), before < self.snapshot.load().config.limits.clients)
-    }
-
     /// The schema may have changed: statements prepared from now on are not those prepared before.
     pub fn schema_changed(&self) {
         self.schema.fetch_add(1, Ordering::Relaxed);
@@ -196,26 +142,29 @@ impl Shared {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Connected clients.
-    pub fn clients(&self) -> usize {
-        self.admission.total.load(Ordering::Relaxed)
+    /// A node could not be reached or refused a login. Said once, then counted.
+    pub(super) fn no_connection(&self, node: &str, error: &dyn Display) {
+        if self.unreached.is_new(node, error, Instant::now()) {
+            tracing::warn!(node, %error, "no connection to node");
+        }
     }
 
-    /// Lets a client in that has proved who it is, so that nobody can fill another's places without its password.
-    pub fn admit(self: &Arc<Self>, user: &User, database: &Database, config: &Config) -> Result<Admitted, Full> {
-        let names = [(Axis::User, user.name.as_str().into()), (Axis::Database, database.name.as_str().into())];
-        let caps = [user.max_clients.or(config.limits.per_user), config.limits.per_database];
-        let mut counts = self.admission.by_name.lock();
-        for ((name, cap), full) in names.iter().zip(caps).zip([Full::User, Full::Database]) {
-            if cap.is_some_and(|cap| counts.get(name).copied().unwrap_or(0) >= cap) {
-                return Err(full);
-            }
+    /// A node has ended a connection on loan. Said once, then counted.
+    pub(super) fn connection_lost(&self, node: &str, why: &dyn Display) {
+        if self.lost.is_new(node, why, Instant::now()) {
+            tracing::warn!(node, %why, "a server connection was lost");
         }
-        for name in &names {
-            *counts.entry(name.clone()).or_default() += 1;
+    }
+
+    /// Says what was only counted for a while.
+    pub(super) fn sum_up(&self, now: Instant) {
+        let seconds = QUIET.as_secs();
+        for Repeated { about, words, times } in self.unreached.due(now) {
+            tracing::warn!(node = %about, times, seconds, error = words, "no connection to node, again and again");
         }
-        drop(counts);
-        Ok(Admitted { shared: Arc::clone(self), names })
+        for Repeated { about, words, times } in self.lost.due(now) {
+            tracing::warn!(node = %about, times, seconds, why = words, "more server connections were lost");
+        }
     }
 }
 

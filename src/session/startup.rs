@@ -1,13 +1,14 @@
 //! From accept to the first ReadyForQuery.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use super::{
+    admission::{Admitted, Connected, Full},
     auth::authenticate,
     cancel::LongKey,
     end::End,
+    half_open::{self, HalfOpen},
     probe::Probe,
-    shared::{Connected, Full},
     state::{Deeds, Pins, Session},
     statements::Names,
     tx::Tx,
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     base::{Report, SqlState},
     net::Stream,
-    observe::ClientState,
+    observe::{ClientState, LimitHit, LoginEnd},
     pool::{Lease, Params, quote_literal},
     relay::{Client, Feed, Outgoing},
     route::Floor,
@@ -28,19 +29,30 @@ use crate::{
     },
 };
 
-/// Serves one client from its first byte to its last. `over` says that the process is full already.
-pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, over: bool) {
-    let limit = worker.shared.snapshot.load().config.limits.login;
+/// Serves one client from its first byte to its last.
+pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
+    let snapshot = worker.shared.snapshot.load_full();
+    let limits = &snapshot.config.limits;
     let mut client = Client::new(stream, Rc::clone(&worker.buffers));
-    let login = Box::pin(log_in(&mut client, &worker, over));
-    let outcome = match limit.is_zero() {
-        true => login.await,
-        false => match tokio::time::timeout(limit, login).await {
-            Ok(outcome) => outcome,
-            // Like PostgreSQL's authentication_timeout: nothing is said to somebody who says nothing.
-            Err(_) => return,
-        },
+    let half_open = worker.half_open.begin(HalfOpen::most(limits.clients, snapshot.config.workers));
+    worker.metrics.half_open(worker.half_open.len());
+    let outcome = log_in_in_time(&mut client, &worker, half_open, limits.login).await;
+    worker.metrics.half_open(worker.half_open.len());
+    drop(snapshot);
+    let end = match &outcome {
+        Ok(Some(_)) => Some(LoginEnd::Ok),
+        // A look whether the port is open, a cancel request, or a client that leaves to ask its user for the password.
+        Ok(None) | Err(End::Left) => None,
+        Err(End::Fatal(SqlState::TOO_MANY_CONNECTIONS, _)) => Some(LoginEnd::Limited),
+        Err(End::Fatal(
+            SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION | SqlState::UNDEFINED_DATABASE,
+            _,
+        )) => Some(LoginEnd::Refused),
+        Err(End::Fatal(..)) => Some(LoginEnd::Failed),
     };
+    if let Some(end) = end {
+        worker.metrics.login(end);
+    }
     match outcome {
         Ok(Some(entry)) => {
             worker.metrics.client_enters(entry.tenant.slot, ClientState::Idle);
@@ -85,6 +97,9 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected, ove
     }
 }
 
+/// The words of PostgreSQL's InitProcess.
+const TOO_MANY: &str = "sorry, too many clients already";
+
 /// What a login yields.
 struct Entry {
     pid: u32,
@@ -92,16 +107,52 @@ struct Entry {
     database: Box<str>,
     params: Params,
     strings: StringRules,
-    admitted: super::shared::Admitted,
+    admitted: Admitted,
 }
 
-async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<Option<Entry>, End> {
+/// The whole login within `limit`, unless it is cut before it has come far.
+async fn log_in_in_time(
+    client: &mut Client,
+    worker: &Rc<Worker>,
+    half_open: half_open::Login,
+    limit: Duration,
+) -> Result<Option<Entry>, End> {
+    let cut = half_open.watch();
+    let login = Box::pin(log_in(client, worker, half_open));
+    let limited = async {
+        match limit.is_zero() {
+            true => login.await,
+            // Like PostgreSQL's authentication_timeout: nothing is said to somebody who says nothing.
+            false => tokio::time::timeout(limit, login).await.unwrap_or_else(|_| {
+                worker.metrics.limit(LimitHit::Login);
+                worker.metrics.login(LoginEnd::Limited);
+                Err(End::Left)
+            }),
+        }
+    };
+    tokio::select! {
+        biased;
+        outcome = limited => outcome,
+        () = cut.notified() => {
+            if worker.shared.is_draining() {
+                return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "the database system is shutting down".into()));
+            }
+            worker.metrics.limit(LimitHit::HalfOpen);
+            worker.metrics.login(LoginEnd::Limited);
+            Err(End::Left)
+        }
+    }
+}
+
+async fn log_in(client: &mut Client, worker: &Rc<Worker>, half_open: half_open::Login) -> Result<Option<Entry>, End> {
     let Some(startup) = first_packets(client, worker).await? else { return Ok(None) };
     if startup.needs_negotiation() {
         backend::negotiate_protocol_version(client.say(), startup.agreed().code(), &startup.unknown_options);
     }
-    if over {
-        return Err(End::Fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already".into()));
+    let snapshot = worker.shared.snapshot.load_full();
+    if worker.shared.is_full(&snapshot.config) {
+        worker.metrics.limit(LimitHit::Clients);
+        return Err(End::Fatal(SqlState::TOO_MANY_CONNECTIONS, TOO_MANY.into()));
     }
     if startup.replication != Replication::No {
         return Err(End::Fatal(
@@ -109,7 +160,6 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<
             "pgsluice does not carry replication connections; connect to the server itself".into(),
         ));
     }
-    let snapshot = worker.shared.snapshot.load_full();
     let account = authenticate(client, worker, &snapshot, &startup).await?;
     let user = &account.user;
     let Some((_, database)) = snapshot.database(&startup.database) else {
@@ -126,13 +176,19 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, over: bool) -> Result<
     }
     let admitted = worker.shared.admit(user, database, &snapshot.config).map_err(|full| {
         // The words of PostgreSQL's postinit.c.
-        let message = match full {
-            Full::All => "sorry, too many clients already".to_owned(),
-            Full::User => format!("too many connections for role \"{}\"", user.name),
-            Full::Database => format!("too many connections for database \"{}\"", startup.database),
+        let (hit, message) = match full {
+            Full::All => (LimitHit::Clients, TOO_MANY.to_owned()),
+            Full::User => (LimitHit::PerUser, format!("too many connections for role \"{}\"", user.name)),
+            Full::Database => {
+                (LimitHit::PerDatabase, format!("too many connections for database \"{}\"", startup.database))
+            }
         };
+        worker.metrics.limit(hit);
         End::Fatal(SqlState::TOO_MANY_CONNECTIONS, message)
     })?;
+    // It is somebody now, and counted as such.
+    drop(half_open);
+    worker.metrics.half_open(worker.half_open.len());
     let Some(tenant) = worker.tenant(&account, &startup.database) else {
         return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "the database was just reconfigured, try again".into()));
     };
@@ -230,12 +286,17 @@ async fn answer(worker: &Rc<Worker>, tenant: &Rc<super::worker::Tenant>, asked: 
     let lease = match (probe.idle_server(), known) {
         (Some(lease), _) => lease,
         (None, Some(Known::Stale(answer))) => return Ok(answer),
-        (None, _) => match probe.welcome().filter(|_| asked.wishes.is_empty()) {
-            Some(welcome) => return Ok(Answer::new(&welcome.parameters, Params::default())),
-            None => probe.server().await?,
-        },
+        (None, _) => {
+            let welcome = probe.welcome();
+            let composed = welcome.and_then(|w| worker.shared.singles.compose(&asked, &w.parameters));
+            match composed {
+                Some(answer) => return Ok(answer),
+                None => probe.server().await?,
+            }
+        }
     };
     let answer = try_on_server(&probe, lease, &asked).await?;
+    worker.shared.singles.keep(&asked, &answer.params);
     worker.welcomes.borrow_mut().keep(asked, answer.clone());
     Ok(answer)
 }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
+    admission::{Admitted, Connected},
     cancel::Handle,
     route_shown::LastRoute,
-    shared::{Admitted, Connected},
     statements::{Named, Names},
     tx::Tx,
     worker::{Tenant, Worker},

@@ -1,13 +1,16 @@
 //! What a client hears after it has logged in: the parameters a server would report to it, its own wishes included.
 //!
 //! The wishes of the startup packet are tried on a real server once and the answer is kept for a while, so that a client that
-//! reconnects all the time costs no server anything.
+//! reconnects all the time costs no server anything. While no server is free, what each wish alone came to is put together.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
+
+use super::wishes;
 use crate::{
     pool::Params,
     sql::{Encoding, StringRules},
@@ -25,6 +28,12 @@ pub(super) struct Asked {
     pub user: Box<str>,
     pub database: Box<str>,
     pub wishes: Box<[(Box<str>, Box<str>)]>,
+}
+
+impl Asked {
+    fn single(&self, name: &str, value: &str) -> [Box<str>; 4] {
+        [self.user.clone(), self.database.clone(), name.into(), value.into()]
+    }
 }
 
 /// The answer.
@@ -70,6 +79,29 @@ impl Answer {
         }
     }
 
+    /// What a server would answer, from what another client without wishes was told and what becomes of each wish. `None`: not known
+    /// of all of them.
+    pub(super) fn without_server(
+        reported: &[(Box<str>, Box<str>)],
+        wishes: &[(Box<str>, Box<str>)],
+        known: impl Fn(&str, &str) -> Option<Box<str>>,
+    ) -> Option<Self> {
+        let mut reported = reported.to_vec();
+        let mut params = Vec::with_capacity(wishes.len());
+        for (name, value) in wishes {
+            let shown = match known(name, value) {
+                Some(shown) => shown,
+                None => wishes::shown(name, value, &reported)?.into(),
+            };
+            if let Some((_, status)) = reported.iter_mut().find(|(n, _)| n.eq_ignore_ascii_case(name)) {
+                *status = shown.clone();
+            }
+            params.push((&**name, shown));
+        }
+        let params = Params::default().with(params.iter().map(|(name, shown)| (*name, Some(&**shown))));
+        Some(Self::new(&reported, params))
+    }
+
     /// From what a server reported.
     pub(super) fn new(reported: &[(Box<str>, Box<str>)], params: Params) -> Self {
         let mut statuses = Vec::with_capacity(512);
@@ -94,6 +126,13 @@ pub(super) struct Welcomes {
     kept: HashMap<Asked, Answer>,
 }
 
+/// By user, database, name and value: what a server made of one wish. So none need be asked about each combination, nor by each worker.
+#[derive(Debug, Default)]
+pub struct Singles(Mutex<HashMap<[Box<str>; 4], Box<str>>>);
+
+/// Parameters that say who somebody is, so what they come to is nobody else's, and what else is allowed hangs on them.
+const IDENTITY: [&str; 2] = ["role", "session_authorization"];
+
 impl Welcomes {
     /// What is known of these wishes.
     pub(super) fn find(&self, asked: &Asked) -> Option<Known> {
@@ -110,5 +149,30 @@ impl Welcomes {
             }
         }
         self.kept.insert(asked, answer);
+    }
+}
+
+impl Singles {
+    /// Notes what a server has made of these wishes.
+    pub(super) fn keep(&self, asked: &Asked, params: &Params) {
+        if asked.wishes.iter().any(|(name, _)| IDENTITY.contains(&&**name)) {
+            return;
+        }
+        let mut singles = self.0.lock();
+        for (name, value) in &asked.wishes {
+            if singles.len() >= MOST {
+                singles.clear();
+            }
+            if let Some(shown) = params.value(name) {
+                singles.insert(asked.single(name, value), shown.into());
+            }
+        }
+    }
+
+    /// What is known of each wish alone, if that is enough.
+    pub(super) fn compose(&self, asked: &Asked, reported: &[(Box<str>, Box<str>)]) -> Option<Answer> {
+        let singles = self.0.lock();
+        let known = |name: &str, value: &str| singles.get(&asked.single(name, value)).cloned();
+        Answer::without_server(reported, &asked.wishes, known)
     }
 }

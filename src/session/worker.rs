@@ -10,7 +10,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{account::Account, cancel::Handle, shared::Shared, statements::Intern, welcome::Welcomes};
+use super::{
+    account::Account, cancel::Handle, half_open::HalfOpen, shared::Shared, statements::Intern, welcome::Welcomes,
+};
 use crate::{
     base::Generation,
     config::{Database, Limits, User},
@@ -37,6 +39,7 @@ pub struct Worker {
     pub(super) intern: RefCell<Intern>,
     pub(super) dice: RefCell<Dice>,
     pub(super) welcomes: RefCell<Welcomes>,
+    pub(super) half_open: Rc<HalfOpen>,
     tenants: RefCell<Tenants>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
     live: Cell<usize>,
@@ -87,6 +90,7 @@ impl Worker {
             intern: RefCell::default(),
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
             welcomes: RefCell::default(),
+            half_open: Rc::default(),
             tenants: RefCell::default(),
             sessions: RefCell::default(),
             live: Cell::new(0),
@@ -96,6 +100,8 @@ impl Worker {
     /// The tenant of today's generation.
     pub(super) fn tenant(&self, account: &Arc<Account>, database: &str) -> Option<Rc<Tenant>> {
         let snapshot = self.shared.snapshot.load();
+        // What the caller has may be of an older generation than what it becomes part of here.
+        let account = &account.today(&snapshot);
         let user = &account.user;
         let key = (user.name.as_str().into(), database.into());
         if let Some(tenant) = self.tenants.borrow().get(&key)
@@ -178,8 +184,9 @@ impl Worker {
         }
     }
 
-    /// Sessions should end when they are idle.
+    /// Sessions should end when they are idle, and no others begin.
     pub fn drain(&self) {
+        self.half_open.end();
         for handle in self.sessions.borrow().values() {
             handle.end();
         }
@@ -207,6 +214,7 @@ impl Worker {
         });
         if self.index == 0 {
             self.shared.pools.forget_unused();
+            self.shared.sum_up(now);
         }
         self.intern.borrow_mut().sweep();
     }

@@ -5,18 +5,19 @@ use std::fs;
 use crate::{
     Case, cases,
     client::{Client, Login, Trouble},
+    lifecycle::rewrite,
     world::{Proxy, Setup, World, eventually},
 };
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("identity", Pgsluice:
-        every_method_with_every_secret, psql_logs_in_by_every_method, keys_pass_through, keys_of_another_verifier_are_refused_clearly,
+        every_method_with_every_secret, unknown_users_cost_the_same, psql_logs_in_by_every_method, keys_pass_through, keys_of_another_verifier_are_refused_clearly,
         keys_are_no_server_users, nobody_is_warmed_up_before_its_first_login, allowed_databases, hba_lines_decide,
         hba_faults_are_told_at_once, a_reload_brings_new_lines_and_users))
 }
 
 /// What a login attempt came to: the authentication requests in order, then `ok` or the error's code.
-fn attempt(port: u16, login: &Login) -> String {
+pub fn attempt(port: u16, login: &Login) -> String {
     let mut client = Client::dial(port).expect("connect");
     client.send(&login.packet()).expect("send");
     let end = match client.authenticate(login) {
@@ -33,7 +34,7 @@ fn attempt(port: u16, login: &Login) -> String {
 }
 
 /// The words of a refusal.
-fn words(port: u16, login: &Login) -> String {
+pub fn words(port: u16, login: &Login) -> String {
     match Client::login(port, login) {
         Err(Trouble::Refused(message)) => {
             let field = |code| message.field(code).unwrap_or_default();
@@ -158,6 +159,54 @@ fn every_method_with_every_secret(world: &World) {
         assert_eq!(attempt(proxy.port, &login), "10 11 28P01", "{user}");
         let login = Login::default().user("clear").database(user);
         assert!(attempt(proxy.port, &login).ends_with("3D000"), "{user}");
+    }
+}
+
+/// Nanoseconds that the threads that serve or hash have been at work; the main thread probes the nodes meanwhile. Wall time would tell
+/// how busy the machine is.
+fn work(proxy: &Proxy) -> u64 {
+    let pid = proxy.process().expect("a process").pid().to_string();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process").flatten();
+    let times = tasks.filter(|task| task.file_name().to_str() != Some(&pid)).filter_map(|task| {
+        let stat = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        stat.split(' ').next()?.parse::<u64>().ok()
+    });
+    times.sum()
+}
+
+/// No login hashes a password that was hashed before, and no answer takes longer because a user exists.
+fn unknown_users_cost_the_same(world: &World) {
+    let users = users(world);
+    for method in ["scram-sha-256", "md5", "password"] {
+        let lines = format!("host all all all {method}\n");
+        let proxy = by_lines(world, &lines, Setup::default().users(&users).databases(SHARED));
+        let cost = |user: &str, password: &str, rounds: u64| {
+            let login = Login::default().user(user).database("shared").password(password);
+            attempt(proxy.port, &login);
+            let before = work(&proxy);
+            for _ in 0..rounds {
+                attempt(proxy.port, &login);
+            }
+            (work(&proxy) - before) / rounds
+        };
+        let rounds = if method == "password" { 5 } else { 25 };
+        // Whom md5 asks for SCRAM is told apart by the messages already, as by PostgreSQL.
+        let users = ["clear", if method == "md5" { "hashed" } else { "verified" }, "hashed", "nobody"];
+        // The least of several is the one that was disturbed least.
+        let mut costs = [u64::MAX; 4];
+        for _ in 0..4 {
+            for (least, user) in costs.iter_mut().zip(users) {
+                *least = cost(user, "wrong", rounds).min(*least);
+            }
+        }
+        let (least, most) = (costs.iter().min(), costs.iter().max());
+        let (least, most) = (least.expect("costs"), most.expect("costs"));
+        assert!(*most < least * 2, "{method}: {users:?} {costs:?}");
+        if method != "password" {
+            // 4,096 rounds of PBKDF2 are some milliseconds in this build.
+            let right = cost("clear", "secret", rounds);
+            assert!(right < 2_000_000, "{method}: {right} ns for a login");
+        }
     }
 }
 
@@ -355,13 +404,6 @@ fn hba_faults_are_told_at_once(world: &World) {
         assert!(said.contains(&place), "{place} is not told:\n{said}");
     }
     assert!(said.ends_with("4 faults\n"), "{said}");
-}
-
-fn rewrite(proxy: &Proxy, from: &str, to: &str) {
-    let text = fs::read_to_string(&proxy.config).expect("the configuration");
-    assert!(text.contains(from), "{from} is not in the configuration");
-    fs::write(&proxy.config, text.replace(from, to)).expect("write");
-    proxy.process().expect("a process").signal("HUP").expect("signal");
 }
 
 fn a_reload_brings_new_lines_and_users(world: &World) {

@@ -33,7 +33,8 @@ fn signal(proxy: &Proxy, name: &str) {
     proxy.process().expect("a process").signal(name).expect("signal");
 }
 
-fn rewrite(proxy: &Proxy, from: &str, to: &str) {
+/// Changes the configuration and has it read anew.
+pub fn rewrite(proxy: &Proxy, from: &str, to: &str) {
     let text = fs::read_to_string(&proxy.config).expect("the configuration");
     assert!(text.contains(from), "{from} is not in the configuration");
     fs::write(&proxy.config, text.replace(from, to)).expect("write the configuration");

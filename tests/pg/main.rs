@@ -13,6 +13,7 @@ mod frontend;
 mod hostile;
 mod identity;
 mod lifecycle;
+mod limits;
 mod login;
 mod lost;
 mod nodes;
@@ -82,6 +83,7 @@ fn all(via: Via) -> Vec<Case> {
     let mut cases = script::cases();
     cases.extend(login::cases());
     cases.extend(identity::cases());
+    cases.extend(limits::cases());
     cases.extend(clients::cases());
     cases.extend(routing::cases());
     cases.extend(fresh::cases());
