@@ -17,7 +17,7 @@ pub use connect::{ConnectError, LOGIN_DEADLINE};
 pub use lease::{Lease, Local, Why};
 pub use login::{KnownKeys, Login, Proof};
 pub use params::{Change, Params, Together, quote_literal};
-pub use prepared::{Prepared, StatementId};
+pub use prepared::{Found, NAME_PREFIX, Prepared, ServerName, StatementId};
 pub use registry::{PoolKey, Pools};
 pub use server::{BackendKey, CancelTarget, Server, Welcome, cancel};
 

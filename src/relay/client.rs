@@ -117,6 +117,13 @@ impl Client {
         }
     }
 
+    /// It is gone, or as good as gone: nothing is read from it or written to it any more.
+    pub fn give_up(&mut self) {
+        self.eof = true;
+        self.out.clear();
+        self.sent = 0;
+    }
+
     /// It has left so much untaken that nothing more is done for it.
     pub fn is_full(&self) -> bool {
         self.out.len() - self.sent > UNTAKEN

@@ -55,6 +55,8 @@ impl Session {
             })
             .await;
         }
+        // What its socket says from now on (a reset, no room) is not the server's affair.
+        self.client.give_up();
         if self.held.is_some() {
             self.clean_up().await;
         }
@@ -98,6 +100,8 @@ impl Session {
     pub(super) async fn hidden(&mut self, sql: &[u8]) -> bool {
         use crate::relay::{Ack, Owed, Show, What};
         self.feed.reset();
+        // A cancel that comes too late for the client's statement must not hit ours.
+        self.handle.cancels_have_arrived().await;
         crate::wire::frontend::query(&mut self.outgoing.bytes, sql);
         if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
             // A simple Query destroys the unnamed statement.

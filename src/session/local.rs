@@ -185,6 +185,7 @@ impl Session {
                     (Tx::Failed, true) => self.tx = Tx::Begun(Deferred::begin(b"BEGIN", TxOptions::default())),
                     _ => self.tx = Tx::Idle,
                 }
+                self.portals.clear();
                 backend::command_complete(out, if committed { "COMMIT" } else { "ROLLBACK" });
             }
             Local::Deallocate(ref name) => {

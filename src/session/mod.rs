@@ -12,6 +12,7 @@ mod end;
 mod extended;
 mod half_open;
 mod hashing;
+mod introduce;
 mod lent;
 mod local;
 mod place;

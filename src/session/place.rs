@@ -40,6 +40,13 @@ struct Choice {
     epoch: u64,
 }
 
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    ToItsEnd,
+    Canceled,
+}
+
 impl Session {
     /// What a statement wishes, outside a transaction that has its server already.
     pub(super) fn wish(&self, classified: &Classified) -> Wish {
@@ -72,9 +79,9 @@ impl Session {
                     let waited = self.mark.saturating_duration_since(started);
                     if waited >= self.tenant.database.routing.wait {
                         patience = Patience::Spent;
-                    } else {
-                        // The view changes only when the control plane has news; looking every millisecond costs nothing beside it.
-                        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                    } else if self.wait_a_little().await == Waited::Canceled {
+                        let error = CheckoutError::Canceled;
+                        return Err(Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() });
                     }
                     continue;
                 }
@@ -142,6 +149,18 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// The view changes only when the control plane has news; looking every millisecond costs nothing beside it.
+    async fn wait_a_little(&self) -> Waited {
+        self.handle.wait();
+        let waited = tokio::select! {
+            biased;
+            () = self.handle.interrupted() => Waited::Canceled,
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => Waited::ToItsEnd,
+        };
+        self.handle.rest();
+        waited
     }
 
     fn choose(&mut self, wish: Wish, tried: &Tried, patience: Patience) -> Choice {
@@ -226,6 +245,9 @@ impl Session {
 
     /// Waits until what [`Session::prologue`] sent is answered; false if it failed.
     pub(super) async fn finish_prologue(&mut self) -> bool {
+        if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()) {
+            self.handle.begin(&server.target, true);
+        }
         let done = matches!(self.pump(Until::Settled).await, crate::relay::Outcome::Done);
         done && self.feed.hidden_error.is_none()
     }

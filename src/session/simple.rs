@@ -1,7 +1,7 @@
 //! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
 
 use super::{
-    cycle::Load,
+    cycle::{Composing, Load},
     end::End,
     local::{Local, NO_TRANSACTIONS, write_error},
     state::Session,
@@ -34,7 +34,7 @@ struct Whole {
 }
 
 impl Load for Whole {
-    fn compose(&mut self, session: &mut Session) {
+    fn compose(&mut self, session: &mut Session) -> Composing {
         session.outgoing.bytes.extend_from_slice(&session.client.pending()[..self.here]);
         session.outgoing.stream = self.total - self.here;
         session.feed.queue.push(Owed::pass(What::Query));
@@ -42,6 +42,7 @@ impl Load for Whole {
             // A simple Query destroys the unnamed statement (protocol documentation, "Extended Query").
             server.unnamed = None;
         }
+        Composing::Done
     }
 
     fn is_whole(&self) -> bool {
@@ -58,6 +59,10 @@ impl Load for Whole {
 
     fn shapes(&self, _: &Session) -> Vec<Shape> {
         self.shape.into_iter().collect()
+    }
+
+    fn unread(&self) -> usize {
+        self.total - self.here
     }
 
     fn statements(&self) -> u32 {

@@ -1,6 +1,7 @@
 //! The session's state, and the small questions other files ask of it.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     rc::Rc,
     time::{Duration, Instant},
@@ -9,6 +10,7 @@ use std::{
 use super::{
     admission::{Admitted, Connected},
     cancel::Handle,
+    introduce::Describing,
     route_shown::LastRoute,
     statements::{Named, Names},
     tx::Tx,
@@ -19,7 +21,7 @@ use crate::{
     relay::{Client, Feed, Outgoing},
     route::Floor,
     sql::{Encoding, StringRules},
-    wire::backend::TxStatus,
+    wire::backend::{ResultType, TxStatus},
 };
 
 /// A server connection the session holds.
@@ -32,6 +34,15 @@ pub(super) struct Held {
     pub since: Instant,
     /// The client's statements that the server has under the client's own names, too, for statements that name them in SQL.
     pub lent_names: Vec<Box<[u8]>>,
+}
+
+/// A portal that was bound.
+#[derive(Debug)]
+pub(super) struct Portal {
+    pub name: Box<[u8]>,
+    pub statement: Named,
+    /// Its statement was answered here, and has run.
+    pub finished: bool,
 }
 
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
@@ -126,8 +137,15 @@ pub(super) struct Session {
     pub mark: Instant,
     pub tx: Tx,
     pub names: Names,
+    /// How many statements it has parsed, and what was told of the unnamed one of that number.
+    pub births: Cell<u32>,
+    pub unnamed_told: Option<(u32, ResultType)>,
+    /// Statements whose Describe is under way, by the numbers of [`Ack::Told`](crate::relay::Ack::Told).
+    pub describing: Vec<Describing>,
+    /// Names of statements that were bound, by the numbers of [`Ack::Bound`](crate::relay::Ack::Bound).
+    pub bound: Vec<Box<[u8]>>,
     /// Portals bound in this transaction, and what they run.
-    pub portals: Vec<(Box<[u8]>, Named)>,
+    pub portals: Vec<Portal>,
     /// Statements of the protocol that the request under way names in SQL.
     pub names_in_sql: Vec<Box<[u8]>>,
     /// What the client has set, and what it asked for at login.
@@ -146,6 +164,8 @@ pub(super) struct Session {
     pub skipping: bool,
     /// Extended messages have been sent since the last Sync.
     pub group_open: bool,
+    /// Bytes of the client's, next to come, that belong to a message nobody will read any more.
+    pub unread: usize,
     /// The client half-closed its connection while replies were owed, and we know.
     pub closing: bool,
     pub _admitted: Admitted,
@@ -168,7 +188,12 @@ impl Session {
 
     /// What a portal of this transaction runs.
     pub(super) fn portal(&self, name: &[u8]) -> Option<&Named> {
-        self.portals.iter().rev().find(|(n, _)| **n == *name).map(|(_, s)| s)
+        self.portals.iter().rev().find(|portal| *portal.name == *name).map(|portal| &portal.statement)
+    }
+
+    /// Is it a portal whose statement was answered here, to its end? A server would still have it, but not run it again.
+    pub(super) fn is_finished(&self, portal: &[u8]) -> bool {
+        self.portals.iter().any(|p| p.finished && *p.name == *portal)
     }
 
     /// The settings that decide how literals are read.

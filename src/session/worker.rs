@@ -36,7 +36,7 @@ pub struct Worker {
     pub buffers: Rc<Buffers>,
     pub(super) classifier: RefCell<Classifier>,
     pub(super) misroutes: Arc<Misroutes>,
-    pub(super) intern: RefCell<Intern>,
+    pub(super) intern: Rc<Intern>,
     pub(super) dice: RefCell<Dice>,
     pub(super) welcomes: RefCell<Welcomes>,
     pub(super) half_open: Rc<HalfOpen>,
@@ -87,7 +87,7 @@ impl Worker {
             buffers: Rc::default(),
             classifier: RefCell::new(classifier),
             misroutes,
-            intern: RefCell::default(),
+            intern: Rc::default(),
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
             welcomes: RefCell::default(),
             half_open: Rc::default(),
@@ -216,7 +216,8 @@ impl Worker {
             self.shared.pools.forget_unused();
             self.shared.sum_up(now);
         }
-        self.intern.borrow_mut().sweep();
+        self.intern.sweep();
+        self.metrics.prepared_texts(self.intern.len());
     }
 }
 

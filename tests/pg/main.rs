@@ -18,9 +18,11 @@ mod login;
 mod lost;
 mod nodes;
 mod pools;
+mod prepared;
 mod routing;
 mod script;
 mod standby;
+mod told;
 mod world;
 
 use std::{
@@ -90,6 +92,8 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(hostile::cases());
     cases.extend(standby::cases());
     cases.extend(lost::cases());
+    cases.extend(prepared::cases());
+    cases.extend(told::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
     cases.extend(pools::cases());

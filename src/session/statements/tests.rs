@@ -23,8 +23,9 @@ fn named(text: &str) -> Named {
         rules,
         classified: RefCell::new(classified),
         learnt: Cell::new(0),
+        home: Weak::new(),
     };
-    Named { statement: Rc::new(statement), schema: 0 }
+    Named { statement: Rc::new(statement), schema: 0, birth: 0, told: Some(Rc::default()) }
 }
 
 /// `a=1` gives the name a text, `a=` takes it away, `=1` is the unnamed statement; `|` settles everything.
