@@ -181,3 +181,11 @@ impl Client {
         Ok(())
     }
 }
+
+impl Drop for Client {
+    /// The next client need not make buffers of its own.
+    fn drop(&mut self) {
+        self.buffers.give_back_inbox(std::mem::take(&mut self.inbox));
+        self.buffers.give_back(std::mem::take(&mut self.out));
+    }
+}
