@@ -4,6 +4,5 @@ mod cuts;
 mod feed;
 mod long;
 mod pump;
-mod told;
 
 mod words;

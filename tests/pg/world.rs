@@ -45,8 +45,6 @@ pub struct Setup {
     pub replicas: bool,
     /// Result cache.
     pub cache: bool,
-    /// Further keys of the database's `pool`.
-    pub pool: &'static str,
     /// Further keys of the database's `routing`.
     pub routing: &'static str,
     /// Further top-level lines.
@@ -66,7 +64,6 @@ impl Default for Setup {
             auth: "scram-sha-256".to_owned(),
             replicas: true,
             cache: false,
-            pool: "",
             routing: "",
             top: String::new(),
             databases: String::new(),
@@ -109,11 +106,6 @@ impl Setup {
         self
     }
 
-    pub fn pool(mut self, pool: &'static str) -> Self {
-        self.pool = pool;
-        self
-    }
-
     pub fn routing(mut self, routing: &'static str) -> Self {
         self.routing = routing;
         self
@@ -140,13 +132,13 @@ impl Setup {
             nodes.map(|n| format!("{{ name: {}, host: 127.0.0.1, port: {} }}", n.name(), n.port())).collect();
         let nodes = nodes.join(", ");
         let auth = if self.auth.contains(':') { self.auth.clone() } else { format!("method: {}", self.auth) };
-        let further = |keys: &str| if keys.is_empty() { String::new() } else { format!(", {keys}") };
+        let separator = if self.routing.is_empty() { "" } else { ", " };
         format!(
             "listen: 127.0.0.1:{port}\n\
              workers: 2\n\
              databases:\n  app:\n    nodes: [{nodes}]\n    \
-             pool: {{ mode: {mode}, size: {size}, checkout_timeout: {timeout}{pool} }}\n    \
-             routing: {{ reads: replica{routing} }}\n    \
+             pool: {{ mode: {mode}, size: {size}, checkout_timeout: {timeout} }}\n    \
+             routing: {{ reads: replica{separator}{routing} }}\n    \
              cache: {{ enabled: {cache} }}\n\
              {databases}\
              users: [{users}]\n\
@@ -158,8 +150,7 @@ impl Setup {
             mode = self.mode,
             size = self.size,
             timeout = self.checkout_timeout,
-            pool = further(self.pool),
-            routing = further(self.routing),
+            routing = self.routing,
             cache = self.cache,
             top = self.top,
         )
