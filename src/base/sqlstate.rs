@@ -45,6 +45,8 @@ codes! {
     UNDEFINED_CURSOR = b"34000";
     /// invalid_catalog_name: no such database
     UNDEFINED_DATABASE = b"3D000";
+    /// duplicate_cursor
+    DUPLICATE_CURSOR = b"42P03";
     /// duplicate_prepared_statement
     DUPLICATE_STATEMENT = b"42P05";
     /// insufficient_privilege

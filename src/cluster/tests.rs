@@ -98,7 +98,7 @@ fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> 
         },
         admin: None,
         log: Log { level: "info".to_owned(), format: LogFormat::Text },
-        session_guard: SessionGuard { mode: GuardMode::Pin, features: Vec::new(), max_pinned: None },
+        session_guard: SessionGuard { mode: GuardMode::Pin, features: Vec::new() },
         rules: Vec::new(),
     })
 }

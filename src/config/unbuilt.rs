@@ -1,7 +1,7 @@
 //! Keys whose time has not come: refused if they ask for something, told of if they mean nothing yet.
 
 use super::{
-    check,
+    GuardMode, check,
     fault::{At, Findings},
     raw,
     words::{AllowListMode, AuthWord, FirewallMode, Invalidation, TlsClientMode, TlsServerMode},
@@ -46,6 +46,11 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
     let auth = &raw.auth.value;
     refuse(auth.method.value == AuthWord::Cert, &auth.method.at, "trust, md5, scram-sha-256");
     refuse(auth.query.value.is_some(), &auth.query.at, "null");
+    let guard = &raw.session_guard.value;
+    refuse(guard.mode.value != GuardMode::Pin, &guard.mode.at, "pin");
+    for (_, mode) in guard.features.value.each() {
+        refuse(mode.value.is_some_and(|mode| mode != GuardMode::Pin), &mode.at, "pin, null");
+    }
     let firewall = &raw.firewall.value;
     refuse(firewall.mode.value != FirewallMode::Off, &firewall.mode.at, "\"off\"");
     let list = &firewall.allow_list.value;

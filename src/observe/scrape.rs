@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Name, help, labels. interface.md fixes the names.
-const FAMILIES: [(&str, &str, &[&str]); 15] = [
+const FAMILIES: [(&str, &str, &[&str]); 16] = [
     ("pgsluice_statements_total", "Statements by where they went and why", &["database", "route", "reason"]),
     ("pgsluice_statement_seconds", "From the request to the end of its answer", &["database", "role"]),
     ("pgsluice_clients", "Clients by what they are doing", &["database", "state"]),
@@ -29,6 +29,7 @@ const FAMILIES: [(&str, &str, &[&str]); 15] = [
     ("pgsluice_classify_total", "Texts by how their facts were found", &["path"]),
     ("pgsluice_read_fallback_total", "Reads that went to the primary for want of a fit replica", &["reason"]),
     ("pgsluice_pins_total", "Sessions that became bound to one server connection", &["reason"]),
+    ("pgsluice_prepared_texts", "Distinct texts of prepared statements that clients hold, summed over workers", &[]),
     ("pgsluice_taps_dropped_total", "Events dropped because a tap was slow", &["tap"]),
     ("pgsluice_replica_lag_seconds", "Upper bound of the age of a replica's data", &["node"]),
     ("pgsluice_replica_lag_bytes", "WAL flushed by the primary and not replayed", &["node"]),
@@ -164,6 +165,7 @@ impl Collector for Scrape {
         self.words(&mut page, "pgsluice_limits_total", "limit", LimitHit::WORDS, |worker| &worker.limits);
         self.words(&mut page, "pgsluice_pins_total", "reason", self.words.pins, |worker| &worker.pins);
         self.words(&mut page, "pgsluice_taps_dropped_total", "tap", self.words.taps, |worker| &worker.taps_dropped);
+        page.gauge("pgsluice_prepared_texts", &[], self.sum(|worker| &worker.prepared_texts, 0) as f64);
         for (reason, word) in self.words.reasons.iter().enumerate() {
             let count = self.sum(|worker| &worker.fallbacks, reason);
             if count > 0 {

@@ -35,6 +35,7 @@ pub struct WorkerMetrics {
     pub(super) logins: Table,
     pub(super) half_open: Table,
     pub(super) limits: Table,
+    pub(super) prepared_texts: Table,
 }
 
 /// Cells in one block of memory.
@@ -89,6 +90,7 @@ impl WorkerMetrics {
             logins: Table::new(LoginEnd::WORDS.len()),
             half_open: Table::new(1),
             limits: Table::new(LimitHit::WORDS.len()),
+            prepared_texts: Table::new(1),
         }
     }
 
@@ -148,6 +150,11 @@ impl WorkerMetrics {
     /// A limit was reached.
     pub fn limit(&self, hit: LimitHit) {
         self.limits.add(hit.index(), 1);
+    }
+
+    /// So many distinct texts of prepared statements are known now.
+    pub fn prepared_texts(&self, count: usize) {
+        self.prepared_texts.set(0, count as u64);
     }
 
     /// A client is now in this state.

@@ -99,7 +99,6 @@ pub struct Pool {
     queue: Mutex<VecDeque<Waiter>>,
     epoch: AtomicU64,
     closed: AtomicBool,
-    pub(super) pinned: super::pinned::Count,
     welcome: ArcSwapOption<Welcome>,
 }
 
@@ -174,7 +173,6 @@ impl Pool {
             queue: Mutex::new(VecDeque::new()),
             epoch: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-            pinned: AtomicUsize::new(0),
             welcome: ArcSwapOption::empty(),
         }
     }

@@ -3,6 +3,12 @@
 use std::{fmt, num::NonZeroUsize};
 
 use lru::LruCache;
+use memchr::memmem;
+
+use crate::wire::backend::ResultType;
+
+/// What all names begin with that statements of clients have on servers.
+pub const NAME_PREFIX: &[u8] = b"pgsluice_";
 
 /// A statement's identity over all clients: a hash of its text, its parameter types and the settings that can change
 /// its meaning, keyed per process. Its server-side name is made from it, so equal statements of different clients share one.
@@ -24,11 +30,22 @@ impl StatementId {
         }
         ServerName(name)
     }
+
+    /// Finds such a name in a text: where it stands, and whose it is.
+    pub fn find_in(text: &[u8]) -> Option<(std::ops::Range<usize>, Self)> {
+        let at = memmem::find(text, NAME_PREFIX)?;
+        let name = text.get(at..at + SERVER_NAME)?;
+        let id = u128::from_str_radix(std::str::from_utf8(name.get(9..41)?).ok()?, 16).ok()?;
+        Some((at..at + SERVER_NAME, Self(id)))
+    }
 }
+
+/// Length of a name.
+const SERVER_NAME: usize = 50;
 
 /// A name on the stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ServerName([u8; 50]);
+pub struct ServerName([u8; SERVER_NAME]);
 
 impl ServerName {
     /// Without a terminating NUL.
@@ -43,10 +60,23 @@ impl fmt::Debug for ServerName {
     }
 }
 
+/// What a server connection has under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// The statement. Nobody has asked what it gives.
+    Something,
+    /// The statement, and this is what it gave when it was made there. If the schema changes, the server sees to it itself.
+    Giving(ResultType),
+    /// The statement, but its plan is known to give something else by now than when it was made.
+    Stale,
+}
+
 /// The statements of one server connection, oldest use first out.
 #[derive(Debug)]
 pub struct Prepared {
-    known: Option<LruCache<u128, ()>>,
+    known: Option<LruCache<u128, Found>>,
     cap: NonZeroUsize,
     round: u32,
 }
@@ -58,23 +88,33 @@ impl Prepared {
     }
 
     /// Is it there? Counts as a use.
-    pub fn touch(&mut self, id: StatementId) -> bool {
-        self.known.as_mut().is_some_and(|known| known.get(&id.0).is_some())
+    pub fn touch(&mut self, id: StatementId) -> Found {
+        self.known.as_mut().and_then(|known| known.get(&id.0)).copied().unwrap_or(Found::Nothing)
     }
 
-    /// Notes a statement; answers the one that must be closed to make room.
-    pub fn insert(&mut self, id: StatementId) -> Option<StatementId> {
-        let known = self.known.get_or_insert_with(LruCache::unbounded);
-        known.put(id.0, ());
-        if known.len() <= self.cap.get() {
-            return None;
-        }
-        known.pop_lru().map(|(old, ())| StatementId(old))
+    /// Notes a statement.
+    pub fn insert(&mut self, id: StatementId, found: Found) {
+        self.known.get_or_insert_with(LruCache::unbounded).put(id.0, found);
     }
 
-    /// Notes a statement that turned out to be there still, whatever the cap.
+    /// Takes out a statement that must be closed before one more can be made. To be asked until there is none.
+    pub fn make_room(&mut self) -> Option<StatementId> {
+        let known = self.known.as_mut().filter(|known| known.len() >= self.cap.get())?;
+        known.pop_lru().map(|(old, _)| StatementId(old))
+    }
+
+    /// Notes a statement that turned out to be there still, whatever the cap: the next ones make room for it.
     pub fn restore(&mut self, id: StatementId) {
-        self.known.get_or_insert_with(LruCache::unbounded).put(id.0, ());
+        self.insert(id, Found::Something);
+    }
+
+    /// Notes what has been learnt of a statement, if it is there; no use of it.
+    pub fn learn(&mut self, id: StatementId, found: Found) {
+        let Some(known) = self.known.as_mut().and_then(|known| known.peek_mut(&id.0)) else { return };
+        *known = match (found, *known) {
+            (Found::Giving(is), Found::Giving(before)) => Found::Giving(is.or(before)),
+            (found, _) => found,
+        };
     }
 
     /// Forgets one.
@@ -117,15 +157,44 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_found_in_a_text() {
+        let id = StatementId(0xfedc_ba98_7654_3210_0011_2233_4455_6677);
+        let text = [b"statement \"", id.server_name(3).as_bytes(), b"\" requires 2"].concat();
+        assert_eq!(StatementId::find_in(&text), Some((11..61, id)));
+        assert_eq!(StatementId::find_in(&text[..60]), None, "cut off");
+        assert_eq!(StatementId::find_in(b"pgsluice_00112233445566770011223344556\xc3\xa4__00000000 and more"), None);
+    }
+
+    #[test]
     fn the_oldest_use_is_closed_first() {
         let mut prepared = Prepared::new(2);
-        let id = |n| StatementId(n);
-        assert_eq!(prepared.insert(id(1)), None);
-        assert_eq!(prepared.insert(id(2)), None);
-        assert!(prepared.touch(id(1)));
-        assert_eq!(prepared.insert(id(3)), Some(id(2)));
-        assert!(!prepared.touch(id(2)));
-        prepared.restore(id(2));
-        assert_eq!(prepared.len(), 3);
+        let id = StatementId;
+        prepared.insert(id(1), Found::Something);
+        assert_eq!(prepared.make_room(), None);
+        prepared.insert(id(2), Found::Something);
+        assert_eq!(prepared.touch(id(1)), Found::Something);
+        assert_eq!((prepared.make_room(), prepared.make_room()), (Some(id(2)), None));
+        prepared.insert(id(3), Found::Something);
+        assert_eq!(prepared.touch(id(2)), Found::Nothing);
+    }
+
+    #[test]
+    fn what_was_not_closed_after_all_is_made_room_for_later() {
+        let mut prepared = Prepared::new(2);
+        for n in 1..=4 {
+            prepared.restore(StatementId(n));
+        }
+        let closed: Vec<_> = std::iter::from_fn(|| prepared.make_room()).collect();
+        assert_eq!(closed, [1, 2, 3].map(StatementId));
+    }
+
+    #[test]
+    fn only_what_is_there_is_learnt_of() {
+        let mut prepared = Prepared::new(2);
+        prepared.learn(StatementId(1), Found::Stale);
+        assert!(prepared.is_empty());
+        prepared.insert(StatementId(1), Found::Something);
+        prepared.learn(StatementId(1), Found::Stale);
+        assert_eq!(prepared.touch(StatementId(1)), Found::Stale);
     }
 }

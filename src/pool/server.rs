@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{Params, Prepared, Residue, StatementId};
+use super::{Params, Prepared, StatementId};
 use crate::{
     net::{Address, Stream},
     wire,
@@ -55,10 +55,6 @@ pub struct Server {
     pub prepared: Prepared,
     /// What its unnamed statement is, if we know.
     pub unnamed: Option<StatementId>,
-    /// Does a commit wait for its flush, unless the client says otherwise? `None`: nobody has asked.
-    pub flushes: Option<bool>,
-    /// What unseen code may have left in it.
-    pub residue: Option<Residue>,
     /// For CancelRequest.
     pub target: Arc<CancelTarget>,
     /// The node's incarnation when it was dialled.

@@ -117,6 +117,13 @@ impl Client {
         }
     }
 
+    /// It is gone, or as good as gone: nothing is read from it or written to it any more.
+    pub fn give_up(&mut self) {
+        self.eof = true;
+        self.out.clear();
+        self.sent = 0;
+    }
+
     /// It has left so much untaken that nothing more is done for it.
     pub fn is_full(&self) -> bool {
         self.out.len() - self.sent > UNTAKEN
@@ -172,5 +179,13 @@ impl Client {
             self.say().extend_from_slice(bytes);
         }
         Ok(())
+    }
+}
+
+impl Drop for Client {
+    /// The next client need not make buffers of its own.
+    fn drop(&mut self) {
+        self.buffers.give_back_inbox(std::mem::take(&mut self.inbox));
+        self.buffers.give_back(std::mem::take(&mut self.out));
     }
 }

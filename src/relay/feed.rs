@@ -1,14 +1,16 @@
 //! The pure half of the relay: server bytes and what is owed → bytes for the client and what was learnt.
 
-use std::ops::Range;
+use std::{num::NonZeroU64, ops::Range};
 
-use super::{Ack, Names, Owed, ReplyQueue, Show, What};
+use memchr::memmem;
+
+use super::{Ack, Asked, Names, Owed, ReplyQueue, Show, What};
 use crate::{
     base::SqlState,
-    pool::{Prepared, StatementId},
+    pool::{NAME_PREFIX, Prepared, StatementId},
     wire::{
         HEAD_BYTES,
-        backend::{ErrorFields, ParameterStatus, TxStatus, tag},
+        backend::{ErrorFields, ParameterStatus, ResultType, TxStatus, tag},
     },
 };
 
@@ -50,6 +52,17 @@ enum Move {
     Pass,
     Drop,
     Instead(Box<[u8]>),
+    /// To be passed, but it shows a name of ours.
+    Misnamed(Option<u32>),
+}
+
+/// An error in the bytes for the client that shows the name a statement has on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misnamed {
+    /// Where its message begins.
+    pub at: usize,
+    /// If a Bind failed, the number of [`Ack::Bound`].
+    pub bound: Option<u32>,
 }
 
 /// May the exchange be run again elsewhere if nothing was delivered?
@@ -79,6 +92,10 @@ pub struct Feed {
     pub misrouted: bool,
     /// It is not the statement that a standby cannot run, but the isolation level of the session.
     pub too_isolated: bool,
+    /// What was on trial cannot be made here, or does not give what the client was told.
+    pub not_here: bool,
+    /// The server has said that a plan's result type changed: the schema did, perhaps behind our back.
+    pub stale_plan: bool,
     /// The first error passed to the client since the last reset.
     pub error: Option<SqlState>,
     /// The first error of a request of ours.
@@ -102,6 +119,16 @@ pub struct Feed {
     pub(super) tail_is_part: bool,
     /// What was skipped because of an error: never happened on the server.
     pub skipped: Vec<Ack>,
+    /// What clients' statements give, as it was told them, by the numbers of [`Ack::Told`].
+    pub told: Vec<(u32, ResultType)>,
+    /// What we have asked of statements, by the numbers of [`Ack::Asked`].
+    pub asked: Vec<Asked>,
+    /// Errors that were written for the client and show names of ours. They must be mended before the client gets them.
+    pub misnamed: Vec<Misnamed>,
+    /// Of the ParameterDescription whose RowDescription comes next, if anybody wants to know.
+    parameters: Option<NonZeroU64>,
+    /// Why a statement could not be lent under the client's own name: the error its Query has to end with.
+    lent_error: Option<(SqlState, Box<[u8]>)>,
     /// Reported parameters the server has changed.
     pub reported: Vec<(Box<str>, Box<str>)>,
     /// The server has completed a DEALLOCATE ALL or DISCARD ALL of the client's: no prepared statement is left.
@@ -131,6 +158,8 @@ impl Feed {
         self.delivered = false;
         self.attempt = Attempt::Final;
         (self.misrouted, self.too_isolated) = (false, false);
+        (self.not_here, self.stale_plan) = (false, false);
+        self.lent_error = None;
         self.error = None;
         self.failed_parse = false;
         self.hidden_error = None;
@@ -151,6 +180,8 @@ impl Feed {
         self.fatal = None;
         self.name_changes = 0;
         self.skipped.clear();
+        self.told.clear();
+        self.asked.clear();
     }
 
     /// Walks `buf`. What must not go to the client as it stands is left out or replaced; then everything is appended to
@@ -219,6 +250,12 @@ impl Feed {
                     out.extend_from_slice(&bytes);
                     start = pos + whole;
                 }
+                Move::Misnamed(bound) => {
+                    out.extend_from_slice(&buf[start..pos]);
+                    self.misnamed.push(Misnamed { at: out.len(), bound });
+                    out.extend_from_slice(&buf[pos..pos + whole]);
+                    start = pos + whole;
+                }
             }
             pos += whole;
             if total > whole {
@@ -246,7 +283,6 @@ impl Feed {
         while matches!(self.queue.front(), Some(Owed::Local(..))) {
             if let Some(Owed::Local(bytes, names)) = self.queue.pop() {
                 self.note_names(names);
-                self.delivered = true;
                 out.extend_from_slice(&bytes);
             }
         }
@@ -282,12 +318,21 @@ impl Feed {
             }
             (tag::PARSE_COMPLETE, Some(What::Parse))
             | (tag::BIND_COMPLETE, Some(What::Bind))
-            | (tag::CLOSE_COMPLETE, Some(What::Close))
-            | (tag::ROW_DESCRIPTION | tag::NO_DATA, Some(What::DescribePortal)) => {
+            | (tag::CLOSE_COMPLETE, Some(What::Close)) => {
                 self.acknowledge();
                 Ok(for_client)
             }
+            (tag::ROW_DESCRIPTION | tag::NO_DATA, Some(What::DescribePortal)) => {
+                self.described((tag == tag::ROW_DESCRIPTION).then_some(body));
+                if !self.misrouted {
+                    self.acknowledge();
+                }
+                Ok(for_client)
+            }
             (tag::PARAMETER_DESCRIPTION, Some(What::DescribeStatement)) => {
+                if self.queue.front().is_some_and(|owed| owed.ack() != Ack::Nothing) {
+                    self.parameters = Some(ResultType::parameters(body));
+                }
                 self.queue.halve_describe();
                 Ok(for_client)
             }
@@ -321,6 +366,36 @@ impl Feed {
                 Ok(for_client)
             }
             (tag, what) => Err(Violation::Unexpected { tag, owed: owed_name(what) }),
+        }
+    }
+
+    /// A Describe is answered. A description that is too long to be read whole teaches nothing.
+    fn described(&mut self, rows: Option<&[u8]>) {
+        let ack = self.queue.front().map_or(Ack::Nothing, Owed::ack);
+        if ack == Ack::Nothing {
+            return;
+        }
+        let is = ResultType::new(rows, self.parameters.take()).ok();
+        match (ack, is) {
+            (Ack::Told(number), Some(is)) => self.told.push((number, is)),
+            (Ack::Asked(index), is) => {
+                let Some(asked) = self.asked.get_mut(index as usize) else { return };
+                asked.is = is;
+                let fits = asked.must_be.is_none_or(|must_be| is.is_some_and(|is| is.is(must_be)));
+                if !fits && !self.mute {
+                    (self.misrouted, self.not_here) = (true, true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Is the reply in front one that decides whether this server will do at all?
+    fn on_trial(&self) -> bool {
+        match self.queue.front().map_or(Ack::Nothing, Owed::ack) {
+            Ack::OnTrial(_) => true,
+            Ack::Asked(index) => self.asked.get(index as usize).is_some_and(|asked| asked.must_be.is_some()),
+            _ => false,
         }
     }
 
@@ -368,6 +443,18 @@ impl Feed {
             self.hidden_error.get_or_insert_with(|| (sqlstate, message()));
             return Ok(Move::Drop);
         }
+        if self.on_trial() {
+            (self.misrouted, self.not_here) = (true, true);
+            return Ok(Move::Drop);
+        }
+        if self.queue.front().is_some_and(|owed| owed.ack() == Ack::Lent) {
+            self.lent_error = Some((sqlstate, whole_message(tag::ERROR_RESPONSE, body)));
+            self.skip();
+            return Ok(Move::Drop);
+        }
+        // The routine's name is never translated (plancache.c: "cached plan must not change result type").
+        self.stale_plan |= sqlstate == SqlState::FEATURE_NOT_SUPPORTED
+            && fields.and_then(|f| f.field(b'R')) == Some(b"RevalidateCachedQuery");
         if self.attempt == Attempt::Repeatable && !self.delivered && only_a_standby_says(sqlstate) {
             self.misrouted = true;
             // The routine's name is never translated (predicate.c: "cannot use serializable mode in a hot standby").
@@ -375,6 +462,14 @@ impl Feed {
             return Ok(Move::Drop);
         }
         self.delivered = true;
+        if what == Some(What::Query)
+            && matches!(sqlstate, SqlState::UNDEFINED_STATEMENT | SqlState::IN_FAILED_TRANSACTION)
+            && let Some((sqlstate, error)) = self.lent_error.take()
+        {
+            // What it names is missing because it could not be made; that is what a server would have said.
+            self.error.get_or_insert(sqlstate);
+            return Ok(Move::Instead(error));
+        }
         self.error.get_or_insert(sqlstate);
         self.failed_parse |=
             matches!(self.queue.front(), Some(Owed::Reply { what: What::Parse, names: Names::Change, .. }));
@@ -383,6 +478,11 @@ impl Feed {
             Some(_) => {
                 let instead = match self.queue.front() {
                     Some(Owed::Poison(bytes)) => Some(bytes.clone()),
+                    Some(owed) if fields.is_some() && memmem::find(body, NAME_PREFIX).is_some() => {
+                        let bound = if let Ack::Bound(number) = owed.ack() { Some(number) } else { None };
+                        self.skip();
+                        return Ok(Move::Misnamed(bound));
+                    }
                     _ => None,
                 };
                 self.skip();
@@ -422,6 +522,11 @@ impl Feed {
         matches!(self.queue.front(), Some(Owed::Reply { show: Show::Swallow | Show::Collect, .. }))
     }
 
+    /// Is the next reply the client's?
+    pub fn theirs_in_front(&self) -> bool {
+        !self.queue.is_empty() && !self.ours_in_front()
+    }
+
     /// Is the client in the middle of a message that will never be finished if the server is gone?
     pub fn is_mid_message(&self) -> bool {
         self.left > 0 && self.left_passes
@@ -429,13 +534,15 @@ impl Feed {
 
     /// Statements of ours that the server skipped: settles its list with them.
     pub fn settle_statements(&mut self, prepared: &mut Prepared, unnamed: &mut Option<StatementId>) {
-        for ack in self.skipped.drain(..) {
+        // Backwards, as everything is undone: what was made and closed again was never there, what was closed and made again still is.
+        for ack in self.skipped.drain(..).rev() {
             match ack {
-                Ack::Prepared(id) => prepared.remove(id),
+                Ack::Prepared(id) | Ack::OnTrial(id) => prepared.remove(id),
                 Ack::Closed(id) => prepared.restore(id),
                 // The server may have destroyed the old unnamed statement before it failed on the new one.
                 Ack::Unnamed(_) => *unnamed = None,
-                Ack::Nothing => {}
+                // A question that was not answered is asked again when it matters.
+                Ack::Nothing | Ack::Lent | Ack::Told(_) | Ack::Asked(_) | Ack::Bound(_) => {}
             }
         }
     }
@@ -459,6 +566,11 @@ fn with_message(body: &[u8], message: &[u8]) -> Box<[u8]> {
     whole.extend_from_slice(&u32::try_from(fields.len() + 4).unwrap_or(u32::MAX).to_be_bytes());
     whole.extend_from_slice(&fields);
     whole.into()
+}
+
+fn whole_message(tag: u8, body: &[u8]) -> Box<[u8]> {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[tag], &length[..], body].concat().into()
 }
 
 /// Errors that a standby gives to a statement that the primary might have run (measured on PostgreSQL 15). The texts are

@@ -11,8 +11,8 @@ mod pump;
 
 pub use buffers::Buffers;
 pub use client::{Client, ClientGone};
-pub use feed::{Attempt, Feed, Violation};
-pub use order::{Ack, Names, Owed, ReplyQueue, Show, What};
+pub use feed::{Attempt, Feed, Misnamed, Violation};
+pub use order::{Ack, Asked, Names, Owed, ReplyQueue, Show, What};
 pub use pump::{Exchange, Outcome, Outgoing, Until};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::pool::StatementId;
+use crate::{pool::StatementId, wire::backend::ResultType};
 
 /// Which request a reply answers; it decides which message ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,28 @@ pub enum Ack {
     Closed(StatementId),
     /// The unnamed statement is this one.
     Unnamed(StatementId),
+    /// This named statement exists. If it cannot be made here, the request is not for this server.
+    OnTrial(StatementId),
+    /// This named statement exists under the client's own name. If it cannot be made, that is what the statement that names it
+    /// has to say.
+    Lent,
+    /// The client is told what its statement gives: the number is the session's.
+    Told(u32),
+    /// A Describe of ours: the number is an index into [`super::Feed::asked`].
+    Asked(u32),
+    /// A Bind to a name of ours: the number is the session's.
+    Bound(u32),
+}
+
+/// A question of ours: what does this statement of the server give?
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Which.
+    pub id: StatementId,
+    /// What it must give, or the request is not for this server.
+    pub must_be: Option<ResultType>,
+    /// The answer.
+    pub is: Option<ResultType>,
 }
 
 /// Does the reply settle a change the client made to its own statement names?
@@ -82,6 +104,14 @@ impl Owed {
     /// A client's request.
     pub fn pass(what: What) -> Self {
         Self::Reply { what, show: Show::Pass, ack: Ack::Nothing, names: Names::Untouched }
+    }
+
+    /// What becomes true with the reply.
+    pub fn ack(&self) -> Ack {
+        match self {
+            Self::Reply { ack, .. } => *ack,
+            Self::Local(..) | Self::Poison(_) => Ack::Nothing,
+        }
     }
 
     /// A request of ours.

@@ -81,6 +81,8 @@ pub enum Outcome {
     ClientGone(ClientGone),
     /// The client broke the protocol inside a COPY.
     ClientBroke(WireError),
+    /// What waits for the client shows names of ours ([`Feed::misnamed`]): they are to be mended, then it goes on.
+    Misnamed,
     /// A cancel did not end the request in time. Only whoever pumps with a deadline says so.
     Overdue,
     /// The server's connection ended.
@@ -119,6 +121,9 @@ impl Exchange<'_> {
                 // The server's last words explain it; read them before giving up.
                 Poll::Ready(Err(e)) => return Poll::Ready(self.last_words(cx, e)),
             };
+            if !self.feed.misnamed.is_empty() {
+                return Poll::Ready(Outcome::Misnamed);
+            }
             // An attempt holds its replies back until there is no way back.
             if self.is_attempt() && self.client.out.len() > HELD {
                 self.feed.delivered = true;

@@ -4,5 +4,6 @@ mod cuts;
 mod feed;
 mod long;
 mod pump;
+mod told;
 
 mod words;

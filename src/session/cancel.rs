@@ -106,6 +106,8 @@ impl Handle {
     /// A request is about to be sent on this server; `ours` travels in front of the client's.
     pub(super) fn begin(&self, target: &Arc<CancelTarget>, ours: bool) {
         let target = Arc::clone(target);
+        // One that was postponed while something of ours was awaited waits on, until the client's statement is on its way.
+        let ours = ours || self.postponed.get();
         *self.doing.borrow_mut() = if ours { Doing::Ours(target) } else { Doing::Running(target) };
     }
 
@@ -153,11 +155,16 @@ impl Handle {
         }
     }
 
-    /// Waits until no cancel can arrive late. False: one may still, so the connection is not to be used again.
-    pub(super) async fn no_cancel_under_way(&self) -> bool {
+    /// Waits until all cancels have arrived, or are given up.
+    pub(super) async fn cancels_have_arrived(&self) {
         while self.under_way.get() > 0 {
             self.arrived.notified().await;
         }
+    }
+
+    /// Waits until no cancel can arrive late. False: one may still, so the connection is not to be used again.
+    pub(super) async fn no_cancel_under_way(&self) -> bool {
+        self.cancels_have_arrived().await;
         !self.stuck.take()
     }
 

@@ -9,15 +9,15 @@ use std::{
 
 use super::{
     end::End,
-    refusal::Refusal,
+    place::Refusal,
     state::{Held, Session},
-    tx::{Deferred, Tx},
+    tx::Tx,
     worker::Worker,
 };
 use crate::{
     base::SqlState,
     observe::{ClientState, LimitHit, Sent},
-    pool::Together,
+    pool::{Found, StatementId, Together},
     relay::{Ack, Attempt, Exchange, Outcome, Owed, Until, What},
     route::{Outcome as NodeOutcome, Role, RouteReason, Tried, Where, Wish},
     sql::Shape,
@@ -39,8 +39,14 @@ const ATTEMPTS: u32 = 3;
 
 /// A request on its way: how to write it to a server, and what then.
 pub(super) trait Load {
-    /// Writes it to the held server's outgoing bytes and notes what is owed.
-    fn compose(&mut self, session: &mut Session);
+    /// Writes it to the held server's outgoing bytes and notes what is owed; called again after a pause.
+    fn compose(&mut self, session: &mut Session) -> Composing;
+    /// It will be composed from its beginning.
+    fn rewind(&mut self) {}
+    /// Asks the held server in front of it whether it gives what the client was told; false: there is nothing to ask.
+    fn try_out(&self, _: &mut Session) -> bool {
+        false
+    }
     /// All its bytes stay in the inbox until the outcome is known, so it can be written again.
     fn is_whole(&self) -> bool;
     /// Until when its replies are awaited.
@@ -49,10 +55,27 @@ pub(super) trait Load {
     fn ends_cycle(&self) -> bool;
     /// The shapes to be remembered as writers if only the primary would run it.
     fn shapes(&self, session: &Session) -> Vec<Shape>;
+    /// The prepared statements it makes.
+    fn parses(&self, _: &Session) -> Vec<StatementId> {
+        Vec::new()
+    }
+    /// How many of its bytes have not been read.
+    fn unread(&self) -> usize {
+        0
+    }
     /// How many statements it runs, for the counters.
     fn statements(&self) -> u32;
     /// Its bytes are done with.
     fn consume(&mut self, session: &mut Session);
+}
+
+/// How far a request was composed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Composing {
+    /// To its end.
+    Done,
+    /// What comes next depends on the replies to what was composed so far.
+    Pauses,
 }
 
 impl Session {
@@ -68,6 +91,10 @@ impl Session {
     }
 
     async fn next_request(&mut self) -> Result<(), End> {
+        if self.unread > 0 {
+            let bytes = std::mem::take(&mut self.unread);
+            self.discard(bytes).await?;
+        }
         let head = self.next_head().await?;
         if self.group_has_failed() && matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
             // Not even a Query is answered before the Sync that an error has made necessary (measured on PostgreSQL 15).
@@ -214,7 +241,7 @@ impl Session {
             None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
             Some(Outcome::ClientGone(gone)) => Err(gone.into()),
             Some(Outcome::ClientBroke(error)) => Err(error.into()),
-            Some(Outcome::ClientClosing | Outcome::Misrouted | Outcome::Overdue) => Err(End::Left),
+            Some(Outcome::ClientClosing | Outcome::Misrouted | Outcome::Misnamed | Outcome::Overdue) => Err(End::Left),
             Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
                 let fatal = self.feed.fatal.take();
                 self.drop_server(NodeOutcome::Failed);
@@ -241,6 +268,7 @@ impl Session {
             cap,
             closing_known: self.closing,
         };
+        let (names, params, bound) = (&self.names, &self.params, &self.bound);
         poll_fn(|cx| {
             if may_end {
                 handle.watch(cx.waker());
@@ -248,8 +276,16 @@ impl Session {
                     return Poll::Ready(None);
                 }
             }
-            let polled = exchange.poll(cx, until);
-            if !exchange.feed.ours_in_front() {
+            let polled = loop {
+                let polled = exchange.poll(cx, until);
+                if !matches!(polled, Poll::Ready(Outcome::Misnamed)) {
+                    break polled;
+                }
+                for misnamed in exchange.feed.misnamed.drain(..).rev() {
+                    names.show_theirs(&mut exchange.client.out, misnamed, params, bound);
+                }
+            };
+            if exchange.feed.theirs_in_front() {
                 handle.now_theirs();
             }
             polled.map(Some)
@@ -305,6 +341,7 @@ impl Session {
         let mut tried = Tried::default();
         let mut attempt = 0;
         let mut learn = false;
+        let mut may_try_out = true;
         let _busy = Busy::new(&self.worker, self.tenant.slot);
         let started = Instant::now();
         self.mark = started;
@@ -324,6 +361,10 @@ impl Session {
                 self.last.pinned = self.pins.reason();
                 self.last.waited = Duration::ZERO;
             }
+            if !newly {
+                // Meant for the statement before, or for nothing.
+                self.handle.cancels_have_arrived().await;
+            }
             let sent = match (newly, self.last.role) {
                 (false, _) => Sent::Held,
                 (true, Some(Role::Replica)) => Sent::Replica,
@@ -331,41 +372,49 @@ impl Session {
             };
             self.feed.reset();
             if self.prologue() == Together::No && !self.finish_prologue().await {
+                self.handle.rest();
                 self.drop_server(NodeOutcome::Answered);
-                if self.deeds.leaves_identity.is_some() && !self.deeds.identity_is_gone {
-                    // As on a server, there is a way out of a role that was dropped.
-                    self.deeds.identity_is_gone = true;
-                    continue;
-                }
-                let refusal = match self.feed.hidden_error.take() {
-                    Some((sqlstate, message)) => Refusal::new(sqlstate, message.into_string()),
-                    None => Refusal::new(
-                        SqlState::CONNECTION_FAILURE,
-                        "the session's settings could not be restored on a server",
+                let refusal = Refusal {
+                    sqlstate: self.feed.hidden_error.as_ref().map_or(SqlState::CONNECTION_FAILURE, |(code, _)| *code),
+                    message: self.feed.hidden_error.take().map_or_else(
+                        || "the session's settings could not be restored on a server".to_owned(),
+                        |(_, message)| message.into(),
                     ),
                 };
                 return self.refuse(load, &refusal);
             }
             let mark = self.client.out.len();
-            let repeatable = newly && wish.repeatable && load.is_whole();
+            let whole = newly && load.is_whole();
+            let mut repeatable = whole && wish.repeatable;
             self.lend_names_in_sql();
-            load.compose(self);
-            if !repeatable {
-                load.consume(self);
-            }
-            self.feed.say_locals(self.client.say());
+            load.rewind();
+            // A standby changes nothing, so whatever goes there may run in vain.
+            let harmless = repeatable || (whole && self.last.role == Some(Role::Replica));
+            let on_trial = harmless && may_try_out && load.try_out(self);
             self.feed.attempt = if repeatable { Attempt::Repeatable } else { Attempt::Final };
-            if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()) {
-                self.handle.begin(&server.target, self.feed.ours_in_front());
-            }
-            let outcome = self.pump(load.until()).await;
+            let (composing, outcome) = loop {
+                let composing = load.compose(self);
+                if composing == Composing::Done && !repeatable && !on_trial {
+                    load.consume(self);
+                }
+                self.feed.say_locals(self.client.say());
+                if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()) {
+                    self.handle.begin(&server.target, self.feed.ours_in_front());
+                }
+                let until = if composing == Composing::Done { load.until() } else { Until::Settled };
+                let outcome = self.pump(until).await;
+                if composing == Composing::Done || !matches!(outcome, Outcome::Done) {
+                    break (composing, outcome);
+                }
+                // What came before the pause has been answered, and the client has it.
+                (repeatable, self.feed.attempt) = (false, Attempt::Final);
+                self.settle_server();
+            };
             self.mark = Instant::now();
             self.handle.rest();
             match outcome {
                 Outcome::Done => {
-                    if repeatable {
-                        load.consume(self);
-                    }
+                    load.consume(self);
                     self.count(sent, load.statements());
                     self.worker.metrics.statement_seconds(
                         self.tenant.slot,
@@ -381,8 +430,7 @@ impl Session {
                             "the session's settings could not be restored on a server".into(),
                         ));
                     }
-                    if self.deeds.ddl || self.feed.error == Some(SqlState::FEATURE_NOT_SUPPORTED) {
-                        // "cached plan must not change result type" is 0A000, too: the schema changed behind our back.
+                    if self.deeds.ddl || self.feed.stale_plan {
                         self.worker.shared.schema_changed();
                     }
                     if learn && self.feed.error.is_none() {
@@ -404,8 +452,10 @@ impl Session {
                     self.client.out.truncate(mark);
                     self.undo_names();
                     self.serializable |= self.feed.too_isolated;
-                    learn = !self.feed.too_isolated;
-                    self.abandon_attempt(load.ends_cycle()).await;
+                    may_try_out = !self.feed.not_here;
+                    learn = !(self.feed.too_isolated || self.feed.not_here || self.feed.stale_plan);
+                    self.give_up_stale(load);
+                    self.abandon_attempt(composing == Composing::Done && load.ends_cycle()).await;
                     wish = Wish { place: Where::Primary, reason: RouteReason::Retried, repeatable: false };
                     // It is not the read it was taken for; nobody knows what it does, but the primary lets it.
                     self.deeds.wrote |= learn;
@@ -449,14 +499,15 @@ impl Session {
                         }
                         continue;
                     }
-                    if repeatable {
-                        load.consume(self);
+                    load.consume(self);
+                    if composing == Composing::Pauses {
+                        self.unread += load.unread();
                     }
                     return self.lost(load, wish.repeatable);
                 }
                 Outcome::ClientGone(gone) => return Err(gone.into()),
                 Outcome::ClientBroke(error) => return Err(error.into()),
-                Outcome::ClientClosing => return Err(End::Left),
+                Outcome::ClientClosing | Outcome::Misnamed => return Err(End::Left),
                 Outcome::Overdue => {
                     let message = "canceling statement due to timeout; it did not end in time, so the connection does";
                     return Err(End::Fatal(SqlState::QUERY_CANCELED, message.into()));
@@ -485,10 +536,15 @@ impl Session {
         self.names.settle(0, false);
     }
 
-    /// Replies for our own bookkeeping are in.
-    fn settle_server(&mut self) {
+    /// The held server has said that a plan it keeps is out of date. For what the client has just prepared, and the server had already,
+    /// it is made anew before it is used again; an older one of the client's is out of date for the client as well.
+    fn give_up_stale(&mut self, load: &dyn Load) {
+        if !self.feed.stale_plan {
+            return;
+        }
+        let parses = load.parses(self);
         if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
-            self.feed.settle_statements(&mut server.prepared, &mut server.unnamed);
+            parses.into_iter().for_each(|id| server.prepared.learn(id, Found::Stale));
         }
     }
 
@@ -522,7 +578,6 @@ impl Session {
         self.outgoing = crate::relay::Outgoing::default();
         self.group_open = false;
         self.portals.clear();
-        self.pinned = None;
         if let Some(held) = self.held.take() {
             self.account(&held, outcome);
             let Held { lease, .. } = held;
@@ -535,14 +590,14 @@ impl Session {
 
     /// No server: the client hears why, as it would hear an error of the server.
     fn refuse(&mut self, load: &mut dyn Load, refusal: &Refusal) -> Result<(), End> {
-        self.fail_locally();
-        if !self.pins.any() {
-            self.pinned = None;
+        if self.tx != Tx::Idle {
+            self.tx = Tx::Failed;
         }
         self.last.node = None;
         self.last.reason.get_or_insert(RouteReason::NoReplica);
         load.consume(self);
-        refusal.write(self.client.say());
+        self.unread = load.unread();
+        super::local::write_error(self.client.say(), refusal.sqlstate, &refusal.message);
         self.undo_names();
         self.after_error_of_ours(load.ends_cycle());
         Ok(())
@@ -573,10 +628,13 @@ impl Session {
             // It may have been committed all the same.
             self.dirty();
         }
+        self.settle_told();
+        // The rest of a message that was streaming through.
+        self.unread += self.outgoing.stream;
         self.undo_names();
         self.drop_server(NodeOutcome::Failed);
-        self.tx = if open { Tx::Failed(Deferred::plain()) } else { Tx::Idle };
-        self.deeds = super::deeds::Deeds::default();
+        self.tx = if open { Tx::Failed } else { Tx::Idle };
+        self.deeds = super::state::Deeds::default();
         if broken {
             return Err(End::Left);
         }

@@ -3,7 +3,6 @@
 use super::state::Session;
 use crate::{
     base::{Report, SqlState},
-    config::Feature,
     observe::ClientState,
     pool::Params,
     relay::{ClientGone, Outcome, Until},
@@ -56,6 +55,8 @@ impl Session {
             })
             .await;
         }
+        // What its socket says from now on (a reset, no room) is not the server's affair.
+        self.client.give_up();
         if self.held.is_some() {
             self.clean_up().await;
         }
@@ -65,8 +66,7 @@ impl Session {
 
     /// The server was held when the client left: roll back, reset, give back. Whatever is not certain is thrown away.
     async fn clean_up(&mut self) {
-        let in_step =
-            self.feed.is_settled() && self.outgoing.is_done() && !self.group_open && !self.pins.has(Feature::Load);
+        let in_step = self.feed.is_settled() && self.outgoing.is_done() && !self.group_open && !self.pins.load;
         let Some(status) = self.feed.status.filter(|_| in_step) else {
             self.held = None;
             return;
@@ -77,9 +77,7 @@ impl Session {
             self.held = None;
             return;
         }
-        let bare = self.held.as_ref().is_some_and(|held| {
-            held.lent_names.is_empty() && held.lease.peek().is_some_and(|server| server.residue.is_none())
-        });
+        let bare = self.held.as_ref().is_some_and(|held| held.lent_names.is_empty());
         let plain = bare && !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
         if !plain {
             // Alone in its message: inside an implicit transaction block it always fails.
@@ -91,11 +89,10 @@ impl Session {
                 server.params = Params::default();
                 server.prepared.clear();
                 server.unnamed = None;
-                server.residue = None;
             }
         }
         self.pins = super::state::Pins::default();
-        self.deeds = super::deeds::Deeds::default();
+        self.deeds = super::state::Deeds::default();
         self.release().await;
     }
 
@@ -103,6 +100,8 @@ impl Session {
     pub(super) async fn hidden(&mut self, sql: &[u8]) -> bool {
         use crate::relay::{Ack, Owed, Show, What};
         self.feed.reset();
+        // A cancel that comes too late for the client's statement must not hit ours.
+        self.handle.cancels_have_arrived().await;
         crate::wire::frontend::query(&mut self.outgoing.bytes, sql);
         if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
             // A simple Query destroys the unnamed statement.

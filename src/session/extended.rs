@@ -1,23 +1,20 @@
 //! The extended protocol: messages are gathered up to Sync or Flush, judged together, and sent to one server.
 
 use super::{
-    cycle::Load,
+    cycle::{Composing, Load},
     end::End,
-    guard::Standing,
-    local::{Local, Ran, write_error},
-    refusal::Refusal,
-    simple::{failed, is_refused_when_failed},
-    state::Session,
-    statements::{Named, Statement},
+    local::{IN_FAILED, Local, NO_TRANSACTIONS, Ran, error_message, write_error},
+    state::{Portal, Session},
+    statements::Named,
     tx::Tx,
 };
 use crate::{
     base::SqlState,
-    config::Feature,
     observe::Sent,
+    pool::{Found, ServerName, StatementId},
     relay::{Ack, Names, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
-    sql::{Facts, Shape},
+    sql::Shape,
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -33,8 +30,10 @@ const BATCH: usize = 256 * 1024;
 const SHORT: u32 = 10_000;
 /// Most prepared statements of one client.
 const MOST_NAMES: usize = 1 << 16;
-/// Most bytes of statement text one client may keep.
+/// Most bytes of statement text one client may keep, and the longest Parse.
 const MOST_TEXT: usize = 64 << 20;
+/// In the place of a tag: a Parse beyond that, which is not read.
+const TOO_LONG: u8 = 0;
 
 /// One message of the group.
 struct Item {
@@ -46,17 +45,9 @@ struct Item {
     total: usize,
     /// The statement it is about.
     statement: Option<Named>,
-    /// Why it, and with it what follows up to Sync, is not carried out.
-    refused: Option<Box<Refusal>>,
 }
 
 impl Item {
-    /// One that the server would raise an error for.
-    fn malformed(head: Head, start: usize, error: WireError) -> Self {
-        let refused = Some(Box::new(Refusal::new(SqlState::PROTOCOL_VIOLATION, error.to_string())));
-        Self { tag: head.tag, start, here: head.total(), total: head.total(), statement: None, refused }
-    }
-
     fn body<'a>(&self, session: &'a Session) -> &'a [u8] {
         &session.client.pending()[self.start + HEAD_BYTES..self.start + self.here]
     }
@@ -69,6 +60,12 @@ struct Batch {
     bytes: usize,
     ends: Ends,
     consumed: bool,
+    /// The first item that has not been composed.
+    next: usize,
+    /// The server was asked about that item's statement, and has answered.
+    asked: bool,
+    /// An item before it fails on the server by our doing.
+    poisoned: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +85,6 @@ impl Session {
         if self.group_has_failed() {
             return self.skip(batch).await;
         }
-        self.judge_batch(&mut batch);
         let done = self.answer_leading(&mut batch);
         if self.skipping {
             batch.items.drain(..done);
@@ -105,9 +101,6 @@ impl Session {
         self.deeds.ending = false;
         let mut wish = Wish::nothing();
         for (i, item) in batch.items.iter().enumerate() {
-            if item.refused.is_some() {
-                break;
-            }
             if let Some(statement) = &item.statement {
                 // Mostly all messages of a group are about one statement; it need not be asked four times.
                 let seen = i > 0 && batch.items[i - 1].statement.as_ref().is_some_and(|s| s.is(statement));
@@ -119,14 +112,10 @@ impl Session {
                     wish = wish.and(self.wish(&classified));
                 }
                 if item.tag == tag::EXECUTE {
-                    self.note_named(statement);
-                    self.remember_prepared(&classified.known);
-                    if self.deeds.is_blind() {
-                        self.note_bound(&batch.items, &classified.known.facts);
-                    }
+                    self.deeds.note(&classified.known.facts);
                     for name in &statement.names_in_sql {
                         if let Some(named) = self.names.find(name.as_bytes()).cloned() {
-                            self.note_named(&named);
+                            self.deeds.note(&named.classified(&self.worker).known.facts);
                         }
                     }
                 }
@@ -144,34 +133,6 @@ impl Session {
         self.exchange(&mut batch, wish).await?;
         self.settle().await?;
         Ok(())
-    }
-
-    /// Finds the first message that is not carried out.
-    fn judge_batch(&mut self, batch: &mut Batch) {
-        let mut standing = self.standing();
-        for item in &mut batch.items {
-            if item.refused.is_some() {
-                return;
-            }
-            let Some(statement) = item.statement.as_ref().filter(|statement| !statement.is_plain) else { continue };
-            if !matches!(item.tag, tag::PARSE | tag::EXECUTE) {
-                continue;
-            }
-            let known = statement.classified(&self.worker).known;
-            item.refused = self.judge(&known.facts, standing).map(Box::new);
-            if !known.facts.tx.is_empty() {
-                standing = Standing::Open;
-            }
-        }
-    }
-
-    /// What is bound may name what unseen code sets.
-    fn note_bound(&mut self, items: &[Item], facts: &Facts) {
-        for item in items.iter().filter(|item| item.tag == tag::BIND) {
-            let from = item.start + HEAD_BYTES;
-            let body = self.client.pending().get(from..item.start + item.here).unwrap_or_default();
-            self.deeds.note_dotted(facts, body);
-        }
     }
 
     /// Is a portal bound here that is not run to its end here?
@@ -208,10 +169,9 @@ impl Session {
             match head.tag {
                 // Longer than limits.parse is not read but sent to the primary; it is kept all the same, for other servers.
                 tag::PARSE if total > MOST_TEXT => {
-                    return Err(End::Fatal(
-                        SqlState::PROGRAM_LIMIT_EXCEEDED,
-                        format!("a statement of {total} bytes is too long to be prepared"),
-                    ));
+                    items.push(Item { tag: TOO_LONG, start: at, here: here.min(total), total, statement: None });
+                    at += here.min(total);
+                    break;
                 }
                 tag::PARSE | tag::BIND => {}
                 _ if head.len > SHORT => {
@@ -233,7 +193,7 @@ impl Session {
                 at += here;
                 break;
             }
-            let item = self.read_item(head, at, total, &items).unwrap_or_else(|error| Item::malformed(head, at, error));
+            let item = self.read_item(head, at, total, &items)?;
             let copies = head.tag == tag::EXECUTE && item.statement.as_ref().is_some_and(|s| s.copies_in);
             items.push(item);
             at += total;
@@ -245,7 +205,7 @@ impl Session {
             }
             break;
         }
-        Ok(Batch { items, bytes: at, ends, consumed: false })
+        Ok(Batch { items, bytes: at, ends, consumed: false, next: 0, asked: false, poisoned: false })
     }
 
     fn has_names(&self, at: usize) -> bool {
@@ -254,12 +214,12 @@ impl Session {
 
     /// Looks at one message, and finds the statement it is about.
     fn read_item(&mut self, head: Head, start: usize, here: usize, before: &[Item]) -> Result<Item, WireError> {
-        let mut item = Item { tag: head.tag, start, here, total: head.total(), statement: None, refused: None };
+        let mut item = Item { tag: head.tag, start, here, total: head.total(), statement: None };
         let body = item.body(self);
         item.statement = match head.tag {
             tag::PARSE => {
                 let parse = Parse::parse(body)?;
-                Some(self.worker.statement(parse.text, parse.oids, self.strings))
+                Some(self.statement(&parse))
             }
             tag::BIND if item.here < item.total => {
                 let prefix = BindPrefix::parse(body)?.ok_or(WireError::Truncated)?;
@@ -284,8 +244,7 @@ impl Session {
                 Close::parse(body)?;
                 None
             }
-            _ if body.is_empty() => None,
-            _ => return Err(WireError::Trailing),
+            _ => None,
         };
         Ok(item)
     }
@@ -327,23 +286,14 @@ impl Session {
             if self.held.is_some() || self.group_open {
                 return i;
             }
+            let failed = self.tx == Tx::Failed;
             let local = item.statement.as_ref().and_then(|s| s.local.clone());
-            let in_failed = || {
-                // A statement or portal that does not exist is a fault that counts more.
-                let statement = item.statement.as_ref().filter(|_| matches!(self.tx, Tx::Failed(_)))?;
-                let refused = is_refused_when_failed(&statement.classified(&self.worker).known.facts);
-                refused.then(|| Box::new(failed()))
-            };
-            if let Some(refusal) = item.refused.clone().or_else(in_failed) {
-                refusal.write(self.client.say());
-                self.note_refused(1);
-                self.fail_locally();
-                // A Sync with something in it is still one.
-                self.skipping = item.tag != tag::SYNC;
-                if item.tag == tag::SYNC {
-                    let status = self.status();
-                    backend::ready_for_query(self.client.say(), status);
-                }
+            let refused = failed
+                && matches!(item.tag, tag::PARSE | tag::BIND | tag::EXECUTE | tag::DESCRIBE | TOO_LONG)
+                && !matches!(local, Some(Local::Commit { .. } | Local::Rollback { .. }));
+            if refused {
+                write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, IN_FAILED);
+                self.skipping = true;
                 return i + 1;
             }
             if !self.answer_item(item, local.as_ref(), &batch.items[i + 1..]) {
@@ -364,9 +314,7 @@ impl Session {
                 let Ok(parse) = Parse::parse(item.body(self)) else { return false };
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() && self.names.find(&name).is_some() {
-                    let message = duplicate(&name);
-                    write_error(self.client.say(), SqlState::DUPLICATE_STATEMENT, &message);
-                    self.skipping = true;
+                    self.fail_here(SqlState::DUPLICATE_STATEMENT, &duplicate(&name));
                     return true;
                 }
                 self.names.change(&name, item.statement.clone());
@@ -379,8 +327,12 @@ impl Session {
                 if bind.count > 0 || !self.is_executed_at_once(&portal, rest) {
                     return false;
                 }
+                if !portal.is_empty() && self.is_finished(&portal) {
+                    self.fail_here(SqlState::DUPLICATE_CURSOR, &cursor_exists(&portal));
+                    return true;
+                }
                 if let Some(statement) = &item.statement {
-                    self.portals.push((portal, statement.clone()));
+                    self.bind(portal, statement.clone());
                 }
                 backend::bind_complete(self.client.say());
             }
@@ -392,8 +344,12 @@ impl Session {
             tag::EXECUTE if fits => {
                 let (Some(local), Some(statement)) = (local, &item.statement) else { return false };
                 let Ok(execute) = Execute::parse(item.body(self)) else { return false };
-                if self.portal(execute.portal).is_none() {
-                    // It has run already.
+                let portal: Box<[u8]> = execute.portal.into();
+                if self.is_finished(&portal) {
+                    self.fail_here(SqlState::NOT_IN_PREREQUISITE_STATE, &not_again(&portal));
+                    return true;
+                }
+                if self.portal(&portal).is_none() {
                     return false;
                 }
                 let text = statement.text.clone();
@@ -402,8 +358,7 @@ impl Session {
                 self.worker.metrics.statement(self.tenant.slot, Sent::Answered, reason);
                 self.feed.say_locals(self.client.say());
                 self.settle_names();
-                // It ran; a server would refuse to run it again.
-                self.portals.retain(|(_, bound)| !std::ptr::eq::<Statement>(&**bound, &**statement));
+                self.finish_portal(local, &portal);
                 if ran == Ran::Error {
                     self.skipping = true;
                 }
@@ -413,7 +368,7 @@ impl Session {
                 let name: Box<[u8]> = close.name.into();
                 match close.what {
                     frontend::What::Statement => self.names.remove(&name),
-                    frontend::What::Portal => self.portals.retain(|(n, _)| *n != name),
+                    frontend::What::Portal => self.portals.retain(|portal| portal.name != name),
                 }
                 backend::close_complete(self.client.say());
             }
@@ -425,9 +380,34 @@ impl Session {
                 backend::ready_for_query(self.client.say(), status);
             }
             tag::FLUSH => {}
+            TOO_LONG => {
+                self.fail_here(SqlState::PROGRAM_LIMIT_EXCEEDED, &too_long(item.total));
+                self.unread += item.total - item.here;
+            }
             _ => return false,
         }
         true
+    }
+
+    fn bind(&mut self, portal: Box<[u8]>, statement: Named) {
+        self.portals.retain(|bound| bound.name != portal);
+        self.portals.push(Portal { name: portal, statement, finished: false });
+    }
+
+    /// It ran. What gives rows would give none the next time; anything else is refused.
+    fn finish_portal(&mut self, local: &Local, name: &[u8]) {
+        if local.columns().is_none() {
+            self.portals.iter_mut().filter(|portal| *portal.name == *name).for_each(|portal| portal.finished = true);
+        }
+    }
+
+    /// An error of ours while no server is held.
+    fn fail_here(&mut self, sqlstate: SqlState, message: &str) {
+        if self.tx != Tx::Idle {
+            self.tx = Tx::Failed;
+        }
+        write_error(self.client.say(), sqlstate, message);
+        self.skipping = true;
     }
 
     /// Is a portal run, and only described before? Otherwise a server must hold it, since it may see what comes in between.
@@ -501,6 +481,18 @@ fn is_extended(tag: u8) -> bool {
     matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::SYNC | tag::FLUSH)
 }
 
+fn cursor_exists(portal: &[u8]) -> String {
+    format!("cursor \"{}\" already exists", String::from_utf8_lossy(portal))
+}
+
+fn not_again(portal: &[u8]) -> String {
+    format!("portal \"{}\" cannot be run", String::from_utf8_lossy(portal))
+}
+
+fn too_long(bytes: usize) -> String {
+    format!("a statement of {bytes} bytes is too long to be prepared, {MOST_TEXT} are possible")
+}
+
 fn duplicate(name: &[u8]) -> String {
     format!("prepared statement \"{}\" already exists", String::from_utf8_lossy(name))
 }
@@ -519,9 +511,10 @@ fn describe_local(local: Option<&Local>, what: frontend::What, out: &mut Vec<u8>
 struct OwedSync;
 
 impl Load for OwedSync {
-    fn compose(&mut self, session: &mut Session) {
+    fn compose(&mut self, session: &mut Session) -> Composing {
         frontend::sync(&mut session.outgoing.bytes);
         session.feed.queue.push(Owed::pass(What::Sync));
+        Composing::Done
     }
 
     fn is_whole(&self) -> bool {
@@ -548,20 +541,44 @@ impl Load for OwedSync {
 }
 
 impl Load for Batch {
-    fn compose(&mut self, session: &mut Session) {
-        let mut poisoned = false;
-        for item in &self.items {
-            if poisoned && item.tag != tag::SYNC {
-                continue;
+    fn rewind(&mut self) {
+        (self.next, self.asked, self.poisoned) = (0, false, false);
+    }
+
+    fn try_out(&self, session: &mut Session) -> bool {
+        let before = session.feed.queue.len();
+        for item in self.items.iter().filter(|item| matches!(item.tag, tag::BIND | tag::DESCRIBE)) {
+            if let Some(statement) = &item.statement {
+                session.try_out(statement);
             }
-            if session.compose_item(item) == Composed::Poisoned {
-                poisoned = true;
+        }
+        session.feed.queue.len() > before
+    }
+
+    fn compose(&mut self, session: &mut Session) -> Composing {
+        session.group_open = true;
+        while let Some(item) = self.items.get(self.next) {
+            // Behind an error of the server's, which can only be there if it was asked something in between, or of ours.
+            if item.tag == tag::SYNC || !(self.poisoned || session.feed.skipping) {
+                match session.compose_item(item, std::mem::take(&mut self.asked)) {
+                    Composed::Sent => {}
+                    Composed::Poisoned => self.poisoned = true,
+                    Composed::Asked => {
+                        frontend::flush(&mut session.outgoing.bytes);
+                        self.asked = true;
+                        return Composing::Pauses;
+                    }
+                }
             }
+            if session.outgoing.stream == 0 {
+                session.unread += item.total - item.here;
+            }
+            self.next += 1;
         }
         if self.ends == Ends::Flush && self.items.last().is_some_and(|item| item.tag == tag::EXECUTE) {
             frontend::flush(&mut session.outgoing.bytes);
         }
-        session.group_open = true;
+        Composing::Done
     }
 
     fn is_whole(&self) -> bool {
@@ -584,6 +601,15 @@ impl Load for Batch {
         statements.map(|statement| statement.classified(&session.worker).known.shape).collect()
     }
 
+    fn parses(&self, session: &Session) -> Vec<StatementId> {
+        let parses = self.items.iter().filter(|item| item.tag == tag::PARSE);
+        parses.filter_map(|parse| Some(parse.statement.as_ref()?.id(&session.params))).collect()
+    }
+
+    fn unread(&self) -> usize {
+        self.items.last().map_or(0, |item| item.total - item.here)
+    }
+
     fn statements(&self) -> u32 {
         self.items.iter().filter(|item| item.tag == tag::EXECUTE).count() as u32
     }
@@ -600,25 +626,21 @@ enum Composed {
     Sent,
     /// The server will fail here; what follows is skipped.
     Poisoned,
+    /// Not sent: the server is asked something first.
+    Asked,
 }
 
 impl Session {
     /// Writes one message for the held server, and notes what is owed for it.
-    fn compose_item(&mut self, item: &Item) -> Composed {
-        if let Some(refusal) = &item.refused {
-            self.write_failing(refusal.bytes());
-            if item.tag == tag::SYNC {
-                // A Sync with something in it is still one.
-                frontend::sync(&mut self.outgoing.bytes);
-                self.owe(What::Sync, Ack::Nothing, Names::Untouched);
-            }
-            return Composed::Poisoned;
-        }
+    fn compose_item(&mut self, item: &Item, asked: bool) -> Composed {
         let raw_range = item.start..item.start + item.here;
         let local = item.statement.as_ref().and_then(|s| s.local.as_ref()).filter(|local| self.is_ours(local)).cloned();
-        if let Some(statement) = item.statement.as_ref().filter(|s| !s.names_in_sql.is_empty() && local.is_none()) {
+        // Parse does not look at what it names (parse_utilcmd.c, prepare.c: EXECUTE looks when it is bound).
+        let names_others =
+            |s: &&Named| !s.names_in_sql.is_empty() && local.is_none() && item.tag != tag::PARSE && !asked;
+        if let Some(statement) = item.statement.as_ref().filter(names_others) {
             for name in &statement.names_in_sql {
-                self.lend_name(name.as_bytes());
+                self.lend_name(name.as_bytes(), Ack::Nothing);
             }
         }
         match item.tag {
@@ -627,6 +649,9 @@ impl Session {
                 let (Ok(parse), Some(statement)) = (Parse::parse(body), &item.statement) else {
                     return self.poison_malformed();
                 };
+                if self.is_transaction_unwanted(&statement.classified(&self.worker).known.facts) {
+                    return self.poison(SqlState::FEATURE_NOT_SUPPORTED, NO_TRANSACTIONS);
+                }
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() {
                     if self.names.find(&name).is_some() {
@@ -635,7 +660,8 @@ impl Session {
                     if self.names.len() >= MOST_NAMES || self.names.bytes() + statement.text.len() > MOST_TEXT {
                         return self.poison(
                             SqlState::LIMIT_EXCEEDED,
-                            "this session holds too many prepared statements; close some, or use unnamed ones",
+                            "this session holds too many prepared statements (65536, or 64 MiB of text, are possible); close some, \
+                             or use unnamed ones",
                         );
                     }
                 }
@@ -643,27 +669,30 @@ impl Session {
                 if local.is_some() {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
-                let id = statement.id(&self.params);
                 if name.is_empty() {
+                    let own = statement.own_id(&self.params, self.pid);
                     self.outgoing.bytes.extend_from_slice(&self.client.pending()[raw_range]);
-                    self.owe(What::Parse, Ack::Unnamed(id), Names::Change);
+                    self.owe(What::Parse, Ack::Unnamed(own), Names::Change);
                     if let Some(server) = self.server() {
-                        server.unnamed = Some(id);
+                        server.unnamed = Some(own);
                     }
                     return Composed::Sent;
                 }
+                let id = statement.id(&self.params);
                 let statement = statement.clone();
-                if self.pins.has(Feature::Prepare) || self.deeds.living {
+                if self.pins.prepare || self.deeds.living {
                     // A PREPARE may have taken the name: then the server refuses it, as it would have.
                     frontend::parse(&mut self.outgoing.bytes, &name, b"", &[]);
                     self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
                     frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, &name);
                     self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
                 }
-                if self.server().is_some_and(|server| server.prepared.touch(id)) {
+                let found = self.server().map_or(Found::Nothing, |server| server.prepared.touch(id));
+                if !matches!(found, Found::Nothing | Found::Stale) {
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
-                self.prepare(&statement, Names::Change);
+                self.make(&statement, Found::Something);
+                self.owe(What::Parse, Ack::Prepared(id), Names::Change);
             }
             tag::BIND => {
                 let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
@@ -677,55 +706,68 @@ impl Session {
                     self.owe(What::Bind, Ack::Nothing, Names::Untouched);
                     return Composed::Sent;
                 };
-                self.portals.retain(|(n, _)| *n != portal);
-                self.portals.push((portal, statement.clone()));
+                if !portal.is_empty() && self.is_finished(&portal) {
+                    return self.poison(SqlState::DUPLICATE_CURSOR, &cursor_exists(&portal));
+                }
+                let ready = if local.is_some() { Ready::Raw } else { self.ensure(&statement, &name, asked) };
+                match ready {
+                    Ready::Asked => return Composed::Asked,
+                    Ready::Changed => return self.poison(SqlState::FEATURE_NOT_SUPPORTED, CHANGED),
+                    Ready::Raw | Ready::Named(_) => {}
+                }
+                self.bind(portal, statement);
                 if local.is_some() {
                     return self.say_in_turn(Names::Untouched, backend::bind_complete);
                 }
-                self.ensure(&statement, &name);
-                if name.is_empty() {
+                let Ready::Named(server_name) = ready else {
                     self.send_raw(item);
-                } else {
-                    let id = statement.id(&self.params);
-                    let server_name = self.server().map(|server| server.prepared.name_of(id));
-                    let Some(server_name) = server_name else { return Composed::Sent };
-                    let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
-                    let Ok(Some(prefix)) = BindPrefix::parse(body) else { return self.poison_malformed() };
-                    let head = Head { tag: tag::BIND, len: (item.total - 1) as u32 };
-                    let renamed =
-                        frontend::bind_with_names(&mut self.outgoing.bytes, head, &prefix, server_name.as_bytes());
-                    let Ok(rest) = renamed else { return self.poison_malformed() };
-                    self.outgoing.bytes.extend_from_slice(&body[rest..]);
-                    self.outgoing.stream = item.total - item.here;
-                }
-                self.owe(What::Bind, Ack::Nothing, Names::Untouched);
+                    self.owe(What::Bind, Ack::Nothing, Names::Untouched);
+                    return Composed::Sent;
+                };
+                let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
+                let Ok(Some(prefix)) = BindPrefix::parse(body) else { return self.poison_malformed() };
+                let head = Head { tag: tag::BIND, len: (item.total - 1) as u32 };
+                let renamed =
+                    frontend::bind_with_names(&mut self.outgoing.bytes, head, &prefix, server_name.as_bytes());
+                let Ok(rest) = renamed else { return self.poison_malformed() };
+                self.outgoing.bytes.extend_from_slice(&body[rest..]);
+                self.outgoing.stream = item.total - item.here;
+                let ack = Ack::Bound(self.bound.len() as u32);
+                self.bound.push(name);
+                self.owe(What::Bind, ack, Names::Untouched);
             }
             tag::DESCRIBE => {
                 let body = &self.client.pending()[raw_range.start + HEAD_BYTES..raw_range.end];
                 let Ok(describe) = Describe::parse(body) else { return self.poison_malformed() };
                 let (what, name): (_, Box<[u8]>) = (describe.what, describe.name.into());
-                if local.is_some() {
+                let finished = what == frontend::What::Portal && self.is_finished(&name);
+                if local.is_some() || finished {
                     let mut out = Vec::new();
                     describe_local(local.as_ref(), what, &mut out);
                     self.feed.queue.push(Owed::Local(out.into(), Names::Untouched));
                     return Composed::Sent;
                 }
                 match (what, item.statement.clone()) {
-                    (frontend::What::Portal, _) => {
+                    (frontend::What::Portal, statement) => {
                         self.send_raw(item);
-                        self.owe(What::DescribePortal, Ack::Nothing, Names::Untouched);
+                        let ack = statement.map_or(Ack::Nothing, |statement| {
+                            let by_our_name = !statement.is_unnamed();
+                            self.tell(statement, what, by_our_name)
+                        });
+                        self.owe(What::DescribePortal, ack, Names::Untouched);
                     }
                     (frontend::What::Statement, Some(statement)) => {
-                        self.ensure(&statement, &name);
-                        if name.is_empty() {
-                            self.send_raw(item);
-                        } else if let Some(server_name) = {
-                            let id = statement.id(&self.params);
-                            self.server().map(|server| server.prepared.name_of(id))
-                        } {
-                            frontend::describe(&mut self.outgoing.bytes, what, server_name.as_bytes());
+                        let ready = self.ensure(&statement, &name, asked);
+                        match ready {
+                            Ready::Asked => return Composed::Asked,
+                            Ready::Changed => return self.poison(SqlState::FEATURE_NOT_SUPPORTED, CHANGED),
+                            Ready::Raw => self.send_raw(item),
+                            Ready::Named(server_name) => {
+                                frontend::describe(&mut self.outgoing.bytes, what, server_name.as_bytes());
+                            }
                         }
-                        self.owe(What::DescribeStatement, Ack::Nothing, Names::Untouched);
+                        let ack = self.tell(statement, what, matches!(ready, Ready::Named(_)));
+                        self.owe(What::DescribeStatement, ack, Names::Untouched);
                     }
                     (frontend::What::Statement, None) => {
                         if name.is_empty() {
@@ -737,9 +779,16 @@ impl Session {
                 }
             }
             tag::EXECUTE => {
+                let Ok(execute) = Execute::parse(item.body(self)) else { return self.poison_malformed() };
+                if self.is_finished(execute.portal) {
+                    let message = not_again(execute.portal);
+                    return self.poison(SqlState::NOT_IN_PREREQUISITE_STATE, &message);
+                }
                 if let (Some(local), Some(statement)) = (&local, &item.statement) {
-                    let text = statement.text.clone();
-                    return match self.run_local(local, &text, false) {
+                    let (portal, text) = (Box::<[u8]>::from(execute.portal), statement.text.clone());
+                    let ran = self.run_local(local, &text, false);
+                    self.finish_portal(local, &portal);
+                    return match ran {
                         Ran::Done => Composed::Sent,
                         Ran::Error => Composed::Poisoned,
                     };
@@ -778,7 +827,7 @@ impl Session {
                         return self.say_in_turn(Names::Change, backend::close_complete);
                     }
                     frontend::What::Portal => {
-                        self.portals.retain(|(n, _)| *n != name);
+                        self.portals.retain(|portal| portal.name != name);
                         self.send_raw(item);
                         self.owe(What::Close, Ack::Nothing, Names::Untouched);
                     }
@@ -788,6 +837,7 @@ impl Session {
                 self.send_raw(item);
                 self.owe(What::Sync, Ack::Nothing, Names::Untouched);
             }
+            TOO_LONG => return self.poison(SqlState::PROGRAM_LIMIT_EXCEEDED, &too_long(item.total)),
             // FLUSH; nothing else is ever gathered.
             _ => self.send_raw(item),
         }
@@ -824,55 +874,59 @@ impl Session {
         Composed::Sent
     }
 
-    /// Sends the Parse of a named statement under its server-side name. Shown to the client only if it is the client's own.
-    fn prepare(&mut self, statement: &Named, names: Names) {
-        let id = statement.id(&self.params);
-        let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
-        let name = server.prepared.name_of(id);
-        let evicted = server.prepared.insert(id);
-        if let Some(old) = evicted {
-            let old_name = server.prepared.name_of(old);
-            frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, old_name.as_bytes());
-            self.feed.queue.push(Owed::swallow(What::Close, Ack::Closed(old)));
-        }
-        frontend::parse(&mut self.outgoing.bytes, name.as_bytes(), &statement.text, &statement.oids);
-        match names {
-            Names::Change => self.owe(What::Parse, Ack::Prepared(id), names),
-            Names::Untouched => self.feed.queue.push(Owed::swallow(What::Parse, Ack::Prepared(id))),
-        }
-    }
-
     /// The held server gets the statement if it lacks it.
-    fn ensure(&mut self, statement: &Named, name: &[u8]) {
-        let id = statement.id(&self.params);
-        let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
-        if !name.is_empty() {
-            if !server.prepared.touch(id) {
-                self.prepare(statement, Names::Untouched);
+    fn ensure(&mut self, statement: &Named, name: &[u8], asked: bool) -> Ready {
+        let told = self.told(statement);
+        if name.is_empty() {
+            let own = statement.own_id(&self.params, self.pid);
+            let Some(server) = self.server() else { return Ready::Raw };
+            if server.unnamed == Some(own) {
+                return Ready::Raw;
             }
-            return;
+            if told.is_none() {
+                server.unnamed = Some(own);
+                frontend::parse(&mut self.outgoing.bytes, b"", &statement.text, &statement.oids);
+                self.feed.queue.push(Owed::swallow(What::Parse, Ack::Unnamed(own)));
+                return Ready::Raw;
+            }
         }
-        if server.unnamed != Some(id) {
-            server.unnamed = Some(id);
-            frontend::parse(&mut self.outgoing.bytes, b"", &statement.text, &statement.oids);
-            self.feed.queue.push(Owed::swallow(What::Parse, Ack::Unnamed(id)));
+        let id = statement.id(&self.params);
+        let Some(server) = self.server() else { return Ready::Raw };
+        let (server_name, found) = (server.prepared.name_of(id), server.prepared.touch(id));
+        match (found, told) {
+            (Found::Giving(is), Some(told)) if is.is(told) => {}
+            (Found::Something | Found::Giving(_), None) => {}
+            (Found::Nothing | Found::Stale, None) => {
+                self.make(statement, Found::Something);
+                self.feed.queue.push(Owed::swallow(What::Parse, Ack::Prepared(id)));
+            }
+            (_, Some(_)) if asked => return Ready::Changed,
+            (_, Some(_)) => {
+                self.ask(statement, found, None);
+                return Ready::Asked;
+            }
         }
+        Ready::Named(server_name)
     }
 
-    /// An error of ours in the middle of a pipeline.
-    fn poison(&mut self, sqlstate: SqlState, message: impl Into<std::borrow::Cow<'static, str>>) -> Composed {
-        self.write_failing(Refusal::new(sqlstate, message).bytes());
+    /// An error of ours in the middle of a pipeline: the server is made to fail at this very place, so that its transaction and
+    /// everything behind it behave as they would have.
+    fn poison(&mut self, sqlstate: SqlState, message: &str) -> Composed {
+        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
+        self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
+        frontend::describe(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
+        self.feed.queue.push(Owed::Poison(error_message(sqlstate, message)));
         Composed::Poisoned
     }
 
     /// A name that is in use: as on a server, the text's own faults come first.
     fn poison_duplicate(&mut self, statement: Named, name: &[u8]) -> Composed {
-        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, super::refusal::NO_SUCH);
+        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
         self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
-        frontend::parse(&mut self.outgoing.bytes, super::refusal::NO_SUCH, &statement.text, &statement.oids);
+        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, &statement.text, &statement.oids);
         self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
-        frontend::parse(&mut self.outgoing.bytes, super::refusal::NO_SUCH, b"", &[]);
-        self.feed.queue.push(Owed::Poison(Refusal::new(SqlState::DUPLICATE_STATEMENT, duplicate(name)).bytes()));
+        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, b"", &[]);
+        self.feed.queue.push(Owed::Poison(error_message(SqlState::DUPLICATE_STATEMENT, &duplicate(name))));
         Composed::Poisoned
     }
 
@@ -880,3 +934,22 @@ impl Session {
         self.poison(SqlState::PROTOCOL_VIOLATION, "invalid message format")
     }
 }
+
+/// Under which name a statement can be used on the held server.
+#[derive(Clone, Copy)]
+enum Ready {
+    /// The client's own, as its message stands.
+    Raw,
+    /// Ours.
+    Named(ServerName),
+    /// Not yet known: the server is asked.
+    Asked,
+    /// It does not give there what the client was told.
+    Changed,
+}
+
+/// What a server says when a plan made anew gives other columns than before.
+const CHANGED: &str = "cached plan must not change result type";
+
+/// A statement name that means nothing: it is closed right before it is used.
+const NO_SUCH: &[u8] = b"pgsluice_none";

@@ -14,8 +14,10 @@ impl Session {
             self.names_in_sql.clear();
             return;
         }
+        // What stops a Query stops it alone; in a group it is an error of the group.
+        let ack = if self.group_open { Ack::Nothing } else { Ack::Lent };
         for name in std::mem::take(&mut self.names_in_sql) {
-            self.lend_name(&name);
+            self.lend_name(&name, ack);
         }
         if !self.group_open {
             // Outside of a group an error would make the server skip the Query, too.
@@ -25,7 +27,7 @@ impl Session {
     }
 
     /// Prepares a statement of the client on the held server under the client's own name.
-    pub(super) fn lend_name(&mut self, name: &[u8]) {
+    pub(super) fn lend_name(&mut self, name: &[u8], ack: Ack) {
         let (Some(statement), Some(held)) = (self.names.find(name).filter(|_| !name.is_empty()), &mut self.held) else {
             return;
         };
@@ -33,7 +35,7 @@ impl Session {
         frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, name);
         self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
         frontend::parse(&mut self.outgoing.bytes, name, &statement.text, &statement.oids);
-        self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
+        self.feed.queue.push(Owed::swallow(What::Parse, ack));
         if !held.lent_names.iter().any(|lent| **lent == *name) {
             held.lent_names.push(name.into());
         }
@@ -49,6 +51,7 @@ impl Session {
 
     /// The transaction is over: the server forgets the names again. False: it is not to be trusted any more.
     pub(super) async fn take_names_back(&mut self) -> bool {
+        self.handle.cancels_have_arrived().await;
         let Some(held) = &mut self.held else { return true };
         self.feed.reset();
         for name in held.lent_names.drain(..) {

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::{
-    refusal::Refusal,
     state::{Held, Session},
     tx::Tx,
 };
@@ -20,6 +19,19 @@ use crate::{
     sql::Classified,
 };
 
+/// Why no server could be had.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub sqlstate: SqlState,
+    pub message: String,
+}
+
+impl Refusal {
+    fn new(sqlstate: SqlState, message: &str) -> Self {
+        Self { sqlstate, message: message.to_owned() }
+    }
+}
+
 /// What was chosen for a statement, and what is known of it.
 struct Choice {
     placement: Placement,
@@ -28,12 +40,19 @@ struct Choice {
     epoch: u64,
 }
 
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    ToItsEnd,
+    Canceled,
+}
+
 impl Session {
     /// What a statement wishes, outside a transaction that has its server already.
     pub(super) fn wish(&self, classified: &Classified) -> Wish {
         let phase = match &self.tx {
             Tx::Begun(deferred) => Phase::Begun(deferred.options),
-            Tx::Idle | Tx::Failed(_) => Phase::Autocommit,
+            Tx::Idle | Tx::Failed => Phase::Autocommit,
         };
         let defaults = Defaults {
             read_only: self.params.read_only_by_default(),
@@ -60,9 +79,9 @@ impl Session {
                     let waited = self.mark.saturating_duration_since(started);
                     if waited >= self.tenant.database.routing.wait {
                         patience = Patience::Spent;
-                    } else {
-                        // The view changes only when the control plane has news; looking every millisecond costs nothing beside it.
-                        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                    } else if self.wait_a_little().await == Waited::Canceled {
+                        let error = CheckoutError::Canceled;
+                        return Err(Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() });
                     }
                     continue;
                 }
@@ -77,7 +96,7 @@ impl Session {
                 }
                 Placement::NoPrimary => {
                     return Err(match last_error {
-                        Some(error) => Refusal::new(error.sqlstate(), error.to_client().into_owned()),
+                        Some(error) => Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() },
                         None if wish.place == Where::Primary => Refusal::new(
                             SqlState::CANNOT_CONNECT_NOW,
                             "no primary is available; reads still work, try again later",
@@ -126,10 +145,22 @@ impl Session {
                         last_error = Some(error);
                         continue;
                     }
-                    return Err(Refusal::new(error.sqlstate(), error.to_client().into_owned()));
+                    return Err(Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() });
                 }
             }
         }
+    }
+
+    /// The view changes only when the control plane has news; looking every millisecond costs nothing beside it.
+    async fn wait_a_little(&self) -> Waited {
+        self.handle.wait();
+        let waited = tokio::select! {
+            biased;
+            () = self.handle.interrupted() => Waited::Canceled,
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => Waited::ToItsEnd,
+        };
+        self.handle.rest();
+        waited
     }
 
     fn choose(&mut self, wish: Wish, tried: &Tried, patience: Patience) -> Choice {
@@ -194,44 +225,29 @@ impl Session {
         let Some(held) = &mut self.held else { return Together::Yes };
         let Some(server) = held.lease.server() else { return Together::Yes };
         let mut together = Together::Yes;
-        if self.feed.status == Some(crate::wire::backend::TxStatus::InTransaction) && !self.group_open {
-            let sql = self.deeds.defaults_to_restore(&self.startup);
-            if !sql.is_empty() {
-                crate::wire::frontend::query(&mut self.outgoing.bytes, sql.as_bytes());
-                server.unnamed = None;
-                self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
-            }
-        }
         if self.feed.status != Some(crate::wire::backend::TxStatus::Idle) {
             return together;
         }
-        for _ in 0..server.reset_for(self.owner, &mut self.outgoing.bytes) {
-            self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
-        }
-        let wanted = self.deeds.wanted(&self.params);
-        if let Some(change) = server.params.change_to(&wanted) {
+        if let Some(change) = server.params.change_to(&self.params) {
             crate::wire::frontend::query(&mut self.outgoing.bytes, change.sql.as_bytes());
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
-            server.params = wanted.into_owned();
+            server.params = self.params.clone();
             server.unnamed = None;
             together = change.together;
         }
-        if let Tx::Begun(deferred) | Tx::Failed(deferred) = &self.tx {
+        if let Tx::Begun(deferred) = &self.tx {
             crate::wire::frontend::query(&mut self.outgoing.bytes, &deferred.sql);
             server.unnamed = None;
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
-        }
-        if matches!(self.tx, Tx::Failed(_)) {
-            // What comes is not for us to answer; but it must find what the client has been told.
-            self.write_failing(Box::default());
-            crate::wire::frontend::sync(&mut self.outgoing.bytes);
-            self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
         }
         together
     }
 
     /// Waits until what [`Session::prologue`] sent is answered; false if it failed.
     pub(super) async fn finish_prologue(&mut self) -> bool {
+        if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()) {
+            self.handle.begin(&server.target, true);
+        }
         let done = matches!(self.pump(Until::Settled).await, crate::relay::Outcome::Done);
         done && self.feed.hidden_error.is_none()
     }

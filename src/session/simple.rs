@@ -1,10 +1,9 @@
 //! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
 
 use super::{
-    cycle::Load,
+    cycle::{Composing, Load},
     end::End,
-    local::Local,
-    refusal::Refusal,
+    local::{Local, NO_TRANSACTIONS, write_error},
     state::Session,
     statements::{deallocated, names_in_sql},
     tx::Tx,
@@ -14,9 +13,10 @@ use crate::{
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts, Shape, facts::Verb},
+    sql::{Classified, ClassifyPath, Facts, Shape},
     wire::{
-        HEAD_BYTES, Head, WireError, backend,
+        HEAD_BYTES, Head, WireError,
+        backend::{self, TxStatus},
         frontend::{FunctionCall, Query},
     },
 };
@@ -34,7 +34,7 @@ struct Whole {
 }
 
 impl Load for Whole {
-    fn compose(&mut self, session: &mut Session) {
+    fn compose(&mut self, session: &mut Session) -> Composing {
         session.outgoing.bytes.extend_from_slice(&session.client.pending()[..self.here]);
         session.outgoing.stream = self.total - self.here;
         session.feed.queue.push(Owed::pass(What::Query));
@@ -42,6 +42,7 @@ impl Load for Whole {
             // A simple Query destroys the unnamed statement (protocol documentation, "Extended Query").
             server.unnamed = None;
         }
+        Composing::Done
     }
 
     fn is_whole(&self) -> bool {
@@ -58,6 +59,10 @@ impl Load for Whole {
 
     fn shapes(&self, _: &Session) -> Vec<Shape> {
         self.shape.into_iter().collect()
+    }
+
+    fn unread(&self) -> usize {
+        self.total - self.here
     }
 
     fn statements(&self) -> u32 {
@@ -83,7 +88,7 @@ impl Session {
             }
             let text = match Query::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 Ok(text) => text,
-                Err(error) => return self.malformed(total, error).await,
+                Err(error) => return self.malformed(total, error),
             };
             (self.worker.classify(text, self.strings), total)
         } else {
@@ -94,22 +99,20 @@ impl Session {
         if here == total && self.answered_here(facts, total) {
             return Ok(());
         }
-        if matches!(self.tx, Tx::Failed(_)) && is_refused_when_failed(facts) {
-            return self.refuse_query(total, &failed()).await;
+        if self.tx == Tx::Failed {
+            write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
+            return self.refused(total).await;
         }
-        if let Some(refusal) = self.judge(facts, self.standing()) {
-            return self.refuse_query(total, &refusal).await;
+        if self.is_transaction_unwanted(facts) {
+            write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, NO_TRANSACTIONS);
+            return self.refused(total).await;
         }
         self.deeds.next();
-        self.note(&classified.known);
-        if here == total && self.deeds.is_blind() {
-            let text = self.client.pending().get(HEAD_BYTES..total).unwrap_or_default();
-            self.deeds.note_dotted(facts, text);
-        }
+        self.deeds.note(facts);
         let wish = self.wish(&classified);
         for name in names_in_sql(facts) {
             if let Some(statement) = self.names.find(name.as_bytes()).cloned() {
-                self.note_named(&statement);
+                self.deeds.note(&statement.classified(&self.worker).known.facts);
                 self.names_in_sql.push(name.as_bytes().into());
             }
         }
@@ -127,10 +130,8 @@ impl Session {
             self.names.clear();
             self.forget_statements();
         }
-        self.remember_prepared(&classified.known);
         if self.feed.error.is_none() {
             for name in deallocated(facts) {
-                self.prepared_by_sql.remove(name);
                 self.names.remove(name.as_bytes());
                 self.no_longer_lent(name.as_bytes());
             }
@@ -142,25 +143,21 @@ impl Session {
     /// FunctionCall: the fast path of libpq's large objects. An unknown function as far as we can tell.
     pub(super) async fn function_call(&mut self, head: Head) -> Result<(), End> {
         let total = head.total();
-        let mut refusal = None;
         let here = if total <= LONGEST_CALL {
             self.whole(head).await?;
             if self.group_has_failed() {
                 return self.discard(head.total()).await;
             }
-            match FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
-                Ok(call) => refusal = self.judge_call(call.function),
-                Err(error) => return self.malformed(total, error).await,
+            if let Err(error) = FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
+                return self.malformed(total, error);
             }
             total
         } else {
             self.client.pending().len().min(total)
         };
-        if matches!(self.tx, Tx::Failed(_)) {
-            refusal = Some(failed());
-        }
-        if let Some(refusal) = refusal {
-            return self.refuse_query(total, &refusal).await;
+        if self.tx == Tx::Failed {
+            write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
+            return self.refused(total).await;
         }
         self.deeds.next();
         self.deeds.opaque = true;
@@ -191,23 +188,26 @@ impl Session {
     }
 
     /// A message whose length fits but whose inside does not: PostgreSQL raises an ERROR and goes on.
-    async fn malformed(&mut self, total: usize, error: WireError) -> Result<(), End> {
-        self.refuse_query(total, &Refusal::new(SqlState::PROTOCOL_VIOLATION, error.to_string())).await
+    fn malformed(&mut self, total: usize, error: WireError) -> Result<(), End> {
+        if self.held.is_some() && self.status() != TxStatus::Idle {
+            // The server's transaction would have to fail, too; nothing less than ending it is honest.
+            return Err(error.into());
+        }
+        if self.tx != Tx::Idle {
+            self.tx = Tx::Failed;
+        }
+        self.client.consume(total);
+        write_error(self.client.say(), SqlState::PROTOCOL_VIOLATION, &error.to_string());
+        self.after_error_of_ours(true);
+        Ok(())
     }
-}
 
-/// Of a failed transaction that no server has: is there one answer to it? Other texts end it, or have faults that count more.
-pub(super) fn is_refused_when_failed(facts: &Facts) -> bool {
-    let ends = matches!(
-        facts.verb,
-        Verb::Commit | Verb::Rollback | Verb::RollbackToSavepoint | Verb::PrepareTransaction | Verb::Unknown
-    );
-    facts.statements <= 1 && !ends
-}
-
-/// The answer.
-pub(super) fn failed() -> Refusal {
-    Refusal::new(SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED)
+    /// An error was written instead of sending the message; the rest of it is thrown away.
+    async fn refused(&mut self, total: usize) -> Result<(), End> {
+        self.discard(total).await?;
+        self.after_error_of_ours(true);
+        Ok(())
+    }
 }
 
 impl super::worker::Worker {

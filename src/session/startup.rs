@@ -6,11 +6,10 @@ use super::{
     admission::{Admitted, Connected, Full},
     auth::authenticate,
     cancel::LongKey,
-    deeds::Deeds,
     end::End,
     half_open::{self, HalfOpen},
     probe::Probe,
-    state::{Pins, Session},
+    state::{Deeds, Pins, Session},
     statements::Names,
     tx::Tx,
     welcome::{Answer, Asked, Known},
@@ -20,7 +19,7 @@ use crate::{
     base::{Report, SqlState},
     net::Stream,
     observe::{ClientState, LimitHit, LoginEnd},
-    pool::{Lease, Params, set_all},
+    pool::{Lease, Params, quote_literal},
     relay::{Client, Feed, Outgoing},
     route::Floor,
     sql::StringRules,
@@ -69,16 +68,16 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 mark: std::time::Instant::now(),
                 tx: Tx::Idle,
                 names: Names::default(),
+                births: Default::default(),
+                unnamed_told: None,
+                describing: Vec::new(),
+                bound: Vec::new(),
                 portals: Vec::new(),
                 names_in_sql: Vec::new(),
                 params: entry.params.clone(),
                 startup: entry.params,
                 strings: entry.strings,
                 pins: Pins::default(),
-                pinned: None,
-                warned: Pins::default(),
-                owner: worker.owner(),
-                prepared_by_sql: std::collections::HashMap::new(),
                 deeds: Deeds::default(),
                 floor: Floor::None,
                 serializable: false,
@@ -86,6 +85,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 usual: None,
                 skipping: false,
                 group_open: false,
+                unread: 0,
                 closing: false,
                 _admitted: entry.admitted,
                 _connected: connected,
@@ -316,8 +316,14 @@ async fn try_on_server(probe: &Probe<'_>, lease: Lease, asked: &Asked) -> Result
         lease.give_back(std::time::Instant::now());
         return Ok(Answer::new(&reported, Params::default()));
     }
-    let mut set = String::new();
-    set_all(&mut set, asked.wishes.iter().map(|(name, value)| (&**name, &**value)));
+    let mut set = String::from("SELECT ");
+    for (i, (name, value)) in asked.wishes.iter().enumerate() {
+        set.push_str(if i == 0 { "pg_catalog.set_config(" } else { ",pg_catalog.set_config(" });
+        quote_literal(&mut set, name);
+        set.push(',');
+        quote_literal(&mut set, value);
+        set.push_str(",false)");
+    }
     let (lease, feed) = probe.ask(lease, &set).await?;
     if let Some((sqlstate, message)) = feed.hidden_error {
         // The statement failed as a whole, so none of the wishes took effect.

@@ -1,7 +1,8 @@
 //! The session's state, and the small questions other files ask of it.
 
 use std::{
-    collections::HashMap,
+    cell::Cell,
+    collections::BTreeMap,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -9,19 +10,18 @@ use std::{
 use super::{
     admission::{Admitted, Connected},
     cancel::Handle,
-    deeds::Deeds,
+    introduce::Describing,
     route_shown::LastRoute,
     statements::{Named, Names},
     tx::Tx,
     worker::{Tenant, Worker},
 };
 use crate::{
-    config::Feature,
-    pool::{Lease, Owner, Params, Pinned},
+    pool::{Lease, Params},
     relay::{Client, Feed, Outgoing},
     route::Floor,
-    sql::{Encoding, Known, StringRules},
-    wire::backend::TxStatus,
+    sql::{Encoding, StringRules},
+    wire::backend::{ResultType, TxStatus},
 };
 
 /// A server connection the session holds.
@@ -36,52 +36,89 @@ pub(super) struct Held {
     pub lent_names: Vec<Box<[u8]>>,
 }
 
+/// A portal that was bound.
+#[derive(Debug)]
+pub(super) struct Portal {
+    pub name: Box<[u8]>,
+    pub statement: Named,
+    /// Its statement was answered here, and has run.
+    pub finished: bool,
+}
+
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
-pub const PIN_REASONS: &[&str] = &{
-    let mut words = [""; Feature::ALL.len()];
-    let mut i = 0;
-    while i < words.len() {
-        words[i] = Feature::ALL[i].as_str();
-        i += 1;
-    }
-    words
-};
+pub const PIN_REASONS: &[&str] =
+    &["listen", "temp_table", "advisory_lock", "with_hold_cursor", "prepare", "set", "load"];
 
 /// Why a session keeps its server between transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pins(u8);
+pub(super) struct Pins {
+    pub listen: bool,
+    pub temp_table: bool,
+    pub advisory_lock: bool,
+    pub with_hold_cursor: bool,
+    pub prepare: bool,
+    pub set: bool,
+    pub load: bool,
+}
 
 impl Pins {
-    pub(super) fn any(self) -> bool {
-        self.0 != 0
-    }
-
-    pub(super) fn has(self, feature: Feature) -> bool {
-        self.0 & Self::bit(feature) != 0
-    }
-
-    /// Is it so or not?
-    pub(super) fn put(&mut self, feature: Feature, pinned: bool) {
-        if pinned {
-            self.0 |= Self::bit(feature);
-        } else {
-            self.0 &= !Self::bit(feature);
-        }
-    }
-
-    /// All that hold, in the order of [`PIN_REASONS`].
-    pub(super) fn iter(self) -> impl Iterator<Item = Feature> {
-        Feature::ALL.into_iter().filter(move |feature| self.has(*feature))
+    pub(super) fn any(&self) -> bool {
+        *self != Self::default()
     }
 
     /// The first reason, in the words of `session_guard`.
-    pub(super) fn reason(self) -> Option<&'static str> {
-        self.iter().next().map(Feature::as_str)
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        let pinned = [
+            self.listen,
+            self.temp_table,
+            self.advisory_lock,
+            self.with_hold_cursor,
+            self.prepare,
+            self.set,
+            self.load,
+        ];
+        pinned.iter().position(|pinned| *pinned).and_then(|i| PIN_REASONS.get(i)).copied()
     }
+}
 
-    fn bit(feature: Feature) -> u8 {
-        1 << (feature as u8)
-    }
+/// What was done to a parameter last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    Set,
+    Reset,
+}
+
+/// What a transaction has done to the state of its server's session; settled when it ends.
+#[derive(Debug, Default)]
+pub(super) struct Deeds {
+    /// Parameters set, reset or perhaps changed back by a rollback.
+    pub touched: BTreeMap<Box<str>, Last>,
+    /// RESET ALL: every parameter.
+    pub reset_all: bool,
+    /// Something that lives on in the server's session may have come or gone.
+    pub living: bool,
+    /// Code we cannot see into ran.
+    pub opaque: bool,
+    /// The same, or EXECUTE of something prepared by SQL, while the session is pinned: reset before anybody else gets the server.
+    pub residue: bool,
+    /// Parameters with names we do not know were set.
+    pub unknown_parameter: bool,
+    /// A library was loaded.
+    pub load: bool,
+    /// Something was written, or may have been.
+    pub wrote: bool,
+    /// The request under way may commit.
+    pub ending: bool,
+    /// Whether the request under way leaves a transaction open, if it begins or ends one.
+    pub leaves_open: Option<bool>,
+    /// Something may have been rolled back, explicitly or by an error.
+    pub rolled_back: bool,
+    /// Transactions were begun or ended by statements.
+    pub controlled: bool,
+    /// The schema may have changed.
+    pub ddl: bool,
+    /// `synchronous_commit` was touched, so the commit may be acknowledged before it is flushed.
+    pub lazy_commit: bool,
 }
 
 /// One client.
@@ -100,8 +137,15 @@ pub(super) struct Session {
     pub mark: Instant,
     pub tx: Tx,
     pub names: Names,
+    /// How many statements it has parsed, and what was told of the unnamed one of that number.
+    pub births: Cell<u32>,
+    pub unnamed_told: Option<(u32, ResultType)>,
+    /// Statements whose Describe is under way, by the numbers of [`Ack::Told`](crate::relay::Ack::Told).
+    pub describing: Vec<Describing>,
+    /// Names of statements that were bound, by the numbers of [`Ack::Bound`](crate::relay::Ack::Bound).
+    pub bound: Vec<Box<[u8]>>,
     /// Portals bound in this transaction, and what they run.
-    pub portals: Vec<(Box<[u8]>, Named)>,
+    pub portals: Vec<Portal>,
     /// Statements of the protocol that the request under way names in SQL.
     pub names_in_sql: Vec<Box<[u8]>>,
     /// What the client has set, and what it asked for at login.
@@ -109,14 +153,6 @@ pub(super) struct Session {
     pub startup: Params,
     pub strings: StringRules,
     pub pins: Pins,
-    /// Counts as one of the pool's pinned sessions.
-    pub pinned: Option<Pinned>,
-    /// Features whose pin the log was warned of.
-    pub warned: Pins,
-    /// Its mark on servers.
-    pub owner: Owner,
-    /// What statements prepared by SQL do to the session when they run, if anything.
-    pub prepared_by_sql: HashMap<Box<str>, Rc<Known>>,
     pub deeds: Deeds,
     pub floor: Floor,
     /// A standby has said that the user's or the database's default isolation is not for it.
@@ -128,6 +164,8 @@ pub(super) struct Session {
     pub skipping: bool,
     /// Extended messages have been sent since the last Sync.
     pub group_open: bool,
+    /// Bytes of the client's, next to come, that belong to a message nobody will read any more.
+    pub unread: usize,
     /// The client half-closed its connection while replies were owed, and we know.
     pub closing: bool,
     pub _admitted: Admitted,
@@ -150,7 +188,12 @@ impl Session {
 
     /// What a portal of this transaction runs.
     pub(super) fn portal(&self, name: &[u8]) -> Option<&Named> {
-        self.portals.iter().rev().find(|(n, _)| **n == *name).map(|(_, s)| s)
+        self.portals.iter().rev().find(|portal| *portal.name == *name).map(|portal| &portal.statement)
+    }
+
+    /// Is it a portal whose statement was answered here, to its end? A server would still have it, but not run it again.
+    pub(super) fn is_finished(&self, portal: &[u8]) -> bool {
+        self.portals.iter().any(|p| p.finished && *p.name == *portal)
     }
 
     /// The settings that decide how literals are read.

@@ -9,14 +9,15 @@ use std::{
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::{local::Local, worker::Worker};
+use super::{local::Local, state::Session, worker::Worker};
 use crate::{
     pool::{Params, StatementId},
+    relay::Misnamed,
     sql::{
         Classified, Facts, StringRules,
         facts::{Effect, Verb},
     },
-    wire::Oids,
+    wire::{HEAD_BYTES, Oids, backend::ResultType, frontend::Parse, next_head},
 };
 
 /// A text with its parameter types, shared by all sessions of a worker that have it.
@@ -32,8 +33,6 @@ pub(super) struct Statement {
     pub copies_in: bool,
     /// DEALLOCATE ALL or DISCARD ALL.
     pub forgets_names: bool,
-    /// It does nothing to the session and controls no transaction.
-    pub is_plain: bool,
     /// Other prepared statements it names, and those of them that it deallocates.
     pub names_in_sql: Box<[Box<str>]>,
     pub deallocates: Box<[Box<str>]>,
@@ -42,6 +41,19 @@ pub(super) struct Statement {
     classified: RefCell<Classified>,
     /// How much had been learnt of misrouted shapes when it was classified.
     learnt: Cell<u64>,
+    /// Where it is known, until it is dropped.
+    home: Weak<Intern>,
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        let Some(home) = self.home.upgrade() else { return };
+        let mut known = home.known.borrow_mut();
+        // A text with the same hash may have taken its place.
+        if known.get(&self.base).is_some_and(|known| known.strong_count() == 0) {
+            known.remove(&self.base);
+        }
+    }
 }
 
 /// A statement as one client prepared it.
@@ -51,6 +63,10 @@ pub(super) struct Named {
     /// [`Shared::schema`](super::Shared::schema) when it was prepared: a plan made for an older schema stays the older one's, as on
     /// a server, and one made now is new.
     schema: u64,
+    /// Which of the session's Parses it is.
+    pub birth: u32,
+    /// What the client was told it gives. Of the unnamed statement, which most drivers make anew each time, the session knows it.
+    told: Option<Rc<Cell<Option<ResultType>>>>,
 }
 
 impl std::ops::Deref for Named {
@@ -67,9 +83,20 @@ impl Named {
         Rc::ptr_eq(&self.statement, &other.statement)
     }
 
+    /// Was it made without a name?
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.told.is_none()
+    }
+
     /// Its identity for a session with these settings.
     pub(super) fn id(&self, params: &Params) -> StatementId {
         StatementId(self.base ^ (u128::from(params.meaning()) << 32) ^ u128::from(self.schema).rotate_right(17))
+    }
+
+    /// Its identity as a server's unnamed statement, which is made by one Parse of one session and never shared.
+    pub(super) fn own_id(&self, params: &Params, pid: u32) -> StatementId {
+        let own = (u64::from(pid) << 32 | u64::from(self.birth)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        StatementId(self.id(params).0 ^ u128::from(own))
     }
 }
 
@@ -87,46 +114,74 @@ impl Statement {
 /// All statements some session of this worker still knows.
 #[derive(Debug)]
 pub(super) struct Intern {
-    known: HashMap<u128, Weak<Statement>>,
+    known: RefCell<HashMap<u128, Weak<Statement>>>,
     key: (u64, u64),
-    sweep_at: usize,
 }
 
 impl Default for Intern {
     fn default() -> Self {
         // One key for the whole process would do; one per worker only means that two workers name a statement differently.
-        Self { known: HashMap::new(), key: (rand::random(), rand::random()), sweep_at: 1024 }
+        Self { known: RefCell::default(), key: (rand::random(), rand::random()) }
     }
 }
 
 impl Intern {
-    /// Forgets what nobody knows any more.
-    pub(super) fn sweep(&mut self) {
-        if self.known.len() > self.sweep_at {
-            self.known.retain(|_, statement| statement.strong_count() > 0);
-            self.sweep_at = (self.known.len() * 2).max(1024);
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.known.borrow().len()
+    }
+
+    /// After a flood: the table itself is given back, too.
+    pub(super) fn sweep(&self) {
+        let mut known = self.known.borrow_mut();
+        if known.capacity() > 1024 && known.capacity() / 4 > known.len() {
+            known.shrink_to_fit();
+        }
+    }
+}
+
+impl Session {
+    /// The statement of a Parse.
+    pub(super) fn statement(&self, parse: &Parse<'_>) -> Named {
+        self.births.set(self.births.get().wrapping_add(1));
+        Named {
+            statement: self.worker.interned(parse.text, parse.oids, self.strings),
+            schema: self.worker.shared.schema(),
+            birth: self.births.get(),
+            told: (!parse.name.is_empty()).then(Rc::default),
+        }
+    }
+
+    /// What the client was told that a statement gives.
+    pub(super) fn told(&self, statement: &Named) -> Option<ResultType> {
+        match &statement.told {
+            Some(told) => told.get(),
+            None => self.unnamed_told.filter(|(birth, _)| *birth == statement.birth).map(|(_, told)| told),
+        }
+    }
+
+    /// The client was told what a statement gives.
+    pub(super) fn note_told(&mut self, statement: &Named, is: ResultType) {
+        let told = self.told(statement).map_or(is, |before| before.or(is));
+        match &statement.told {
+            Some(cell) => cell.set(Some(told)),
+            None => self.unnamed_told = Some((statement.birth, told)),
         }
     }
 }
 
 impl Worker {
     /// The statement of this text; classified once for all sessions that have it.
-    pub(super) fn statement(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Named {
-        Named { statement: self.interned(text, oids, rules), schema: self.shared.schema() }
-    }
-
     fn interned(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Rc<Statement> {
-        let mut intern = self.intern.borrow_mut();
-        let mut hasher = SipHasher13::new_with_keys(intern.key.0, intern.key.1);
+        let mut hasher = SipHasher13::new_with_keys(self.intern.key.0, self.intern.key.1);
         hasher.write(text);
         hasher.write(oids.raw());
         hasher.write_usize(text.len());
         hasher.write_u8(u8::from(rules.standard_conforming_strings));
         hasher.write_u8(rules.encoding as u8);
         let base = hasher.finish128().as_u128();
-        if let Some(statement) = intern.known.get(&base).and_then(Weak::upgrade)
-            && *statement.text == *text
-        {
+        let known = self.intern.known.borrow().get(&base).and_then(Weak::upgrade);
+        if let Some(statement) = known.filter(|known| *known.text == *text) {
             return statement;
         }
         let classified = self.classify(text, rules);
@@ -135,7 +190,6 @@ impl Worker {
             local: Local::of(facts, text),
             copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
-            is_plain: facts.effects.is_empty() && facts.tx.is_empty(),
             names_in_sql: names_in_sql(facts).map(Into::into).collect(),
             deallocates: deallocated(facts).map(Into::into).collect(),
             text: text.into(),
@@ -144,8 +198,9 @@ impl Worker {
             rules,
             classified: RefCell::new(classified),
             learnt: Cell::new(self.misroutes.generation()),
+            home: Rc::downgrade(&self.intern),
         });
-        intern.known.insert(base, Rc::downgrade(&statement));
+        self.intern.known.borrow_mut().insert(base, Rc::downgrade(&statement));
         statement
     }
 }
@@ -270,6 +325,32 @@ impl Names {
 }
 
 impl Names {
+    /// Mends an error for the client that shows what its statement is called on the server.
+    pub(super) fn show_theirs(&self, out: &mut Vec<u8>, misnamed: Misnamed, params: &Params, bound: &[Box<[u8]>]) {
+        let Some(message) = out.get(misnamed.at..) else { return };
+        let Ok(Some(head)) = next_head(message, u32::MAX) else { return };
+        let Some(body) = message.get(HEAD_BYTES..head.total()) else { return };
+        let mut theirs = Vec::with_capacity(head.total());
+        let mut rest = body;
+        while let Some((range, id)) = StatementId::find_in(rest) {
+            theirs.extend_from_slice(&rest[..range.start]);
+            let name = misnamed.bound.and_then(|number| bound.get(number as usize)).map(|name| &**name);
+            theirs.extend_from_slice(name.or_else(|| self.name_of(id, params)).unwrap_or_default());
+            rest = &rest[range.end..];
+        }
+        theirs.extend_from_slice(rest);
+        let length = (theirs.len() as u32 + 4).to_be_bytes();
+        let end = misnamed.at + head.total();
+        out.splice(misnamed.at + 1..end, length.into_iter().chain(theirs));
+    }
+
+    /// By what name the client knows a server's statement; `None`: by none, or as the unnamed one.
+    fn name_of(&self, id: StatementId, params: &Params) -> Option<&[u8]> {
+        let theirs = self.named.iter().filter(|(_, statement)| statement.id(params) == id).map(|(name, _)| &**name);
+        // Of several names for the same text any is right; the same one each time is better.
+        theirs.min()
+    }
+
     /// How many named statements.
     pub(super) fn len(&self) -> usize {
         self.named.len()

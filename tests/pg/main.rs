@@ -10,7 +10,6 @@ mod client;
 mod clients;
 mod fresh;
 mod frontend;
-mod guard;
 mod hostile;
 mod identity;
 mod lifecycle;
@@ -19,10 +18,11 @@ mod login;
 mod lost;
 mod nodes;
 mod pools;
+mod prepared;
 mod routing;
 mod script;
 mod standby;
-mod state;
+mod told;
 mod world;
 
 use std::{
@@ -89,11 +89,11 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(clients::cases());
     cases.extend(routing::cases());
     cases.extend(fresh::cases());
-    cases.extend(guard::cases());
     cases.extend(hostile::cases());
     cases.extend(standby::cases());
-    cases.extend(state::cases());
     cases.extend(lost::cases());
+    cases.extend(prepared::cases());
+    cases.extend(told::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
     cases.extend(pools::cases());

@@ -50,6 +50,8 @@ pub struct Script {
     pub pool: u32,
     /// Pool modes and so on it does not hold in.
     pub except: Vec<String>,
+    /// Setups that are not everybody's.
+    pub also: Vec<String>,
     /// Tags whose messages are left out of the comparison.
     pub ignore: Vec<char>,
     /// Errors may be made by the proxy: where in PostgreSQL's source they were raised is not compared.

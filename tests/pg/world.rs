@@ -45,6 +45,8 @@ pub struct Setup {
     pub replicas: bool,
     /// Result cache.
     pub cache: bool,
+    /// Further keys of the database's `pool`.
+    pub pool: &'static str,
     /// Further keys of the database's `routing`.
     pub routing: &'static str,
     /// Further top-level lines.
@@ -64,6 +66,7 @@ impl Default for Setup {
             auth: "scram-sha-256".to_owned(),
             replicas: true,
             cache: false,
+            pool: "",
             routing: "",
             top: String::new(),
             databases: String::new(),
@@ -106,6 +109,11 @@ impl Setup {
         self
     }
 
+    pub fn pool(mut self, pool: &'static str) -> Self {
+        self.pool = pool;
+        self
+    }
+
     pub fn routing(mut self, routing: &'static str) -> Self {
         self.routing = routing;
         self
@@ -132,13 +140,13 @@ impl Setup {
             nodes.map(|n| format!("{{ name: {}, host: 127.0.0.1, port: {} }}", n.name(), n.port())).collect();
         let nodes = nodes.join(", ");
         let auth = if self.auth.contains(':') { self.auth.clone() } else { format!("method: {}", self.auth) };
-        let separator = if self.routing.is_empty() { "" } else { ", " };
+        let further = |keys: &str| if keys.is_empty() { String::new() } else { format!(", {keys}") };
         format!(
             "listen: 127.0.0.1:{port}\n\
              workers: 2\n\
              databases:\n  app:\n    nodes: [{nodes}]\n    \
-             pool: {{ mode: {mode}, size: {size}, checkout_timeout: {timeout} }}\n    \
-             routing: {{ reads: replica{separator}{routing} }}\n    \
+             pool: {{ mode: {mode}, size: {size}, checkout_timeout: {timeout}{pool} }}\n    \
+             routing: {{ reads: replica{routing} }}\n    \
              cache: {{ enabled: {cache} }}\n\
              {databases}\
              users: [{users}]\n\
@@ -150,7 +158,8 @@ impl Setup {
             mode = self.mode,
             size = self.size,
             timeout = self.checkout_timeout,
-            routing = self.routing,
+            pool = further(self.pool),
+            routing = further(self.routing),
             cache = self.cache,
             top = self.top,
         )

@@ -5,7 +5,7 @@ use super::{
     words::{encode, learnt, owing},
 };
 use crate::{
-    pool::{Prepared, StatementId},
+    pool::{Found, Prepared, StatementId},
     relay::{Attempt, Feed, Violation},
 };
 
@@ -81,10 +81,10 @@ fn replies_of_ours_are_swallowed() {
 
 #[test]
 fn our_own_replies_come_in_turn() {
-    check("local:1 bind sync", "2 Z:I", "1 2 Z:I", "I delivered");
-    check("parse! local:1! local:3! bind", "1 2", "1 1 3 2", "delivered names=3");
-    check("~parse#1 local:1 sync local:1", "1 Z:I", "1 Z:I 1", "I delivered");
-    check("query local:C:SHOW query", "Z:I Z:T", "Z:I C:SHOW Z:T", "T delivered");
+    check("local:1 bind sync", "2 Z:I", "1 2 Z:I", "I");
+    check("parse! local:1! local:3! bind", "1 2", "1 1 3 2", "names=3");
+    check("~parse#1 local:1 sync local:1", "1 Z:I", "1 Z:I 1", "I");
+    check("query local:C:SHOW query", "Z:I Z:T", "Z:I C:SHOW Z:T", "T");
     check("parse local:1! sync", "E:42601 Z:I", "E:42601 Z:I", "I delivered error=42601");
 }
 
@@ -146,12 +146,12 @@ fn a_misrouted_attempt_ends_unseen() {
     // What was said before is held by the pump, and dropped.
     check_attempt("parse bind execute sync", "1 2 E:25006 Z:I", "1 2", "misrouted owed=2");
     check_attempt("~query query", "C:SET Z:T T:x E:25006 Z:E", "T:x", "T misrouted owed=1");
+    check_attempt("local:1 bind sync", "E:25006 Z:I", "1", "misrouted owed=2");
     // Behind a row there is no way back.
     let told = "I delivered error=25006";
     check_attempt("query", "T:x D:1 E:25006 Z:I", "T:x D:1 E:25006 Z:I", told);
     check_attempt("execute sync", "D:1 E:25006 Z:I", "D:1 E:25006 Z:I", told);
     check_attempt("query", "C:SELECT E:25006 Z:I", "C:SELECT E:25006 Z:I", "I delivered error=25006");
-    check_attempt("local:1 bind sync", "E:25006 Z:I", "1 E:25006 Z:I", told);
     // The client's own errors are the client's.
     check_attempt("query", "E:22012 Z:I", "E:22012 Z:I", "I delivered error=22012");
     check("query", "E:25006 Z:I", "E:25006 Z:I", told);
@@ -235,16 +235,33 @@ fn what_cannot_be_read_is_a_violation() {
 fn the_servers_statements_are_settled_with_what_was_skipped() {
     let id = StatementId;
     let mut prepared = Prepared::new(10);
-    prepared.insert(id(1));
-    prepared.insert(id(2));
+    prepared.insert(id(1), Found::Something);
+    prepared.insert(id(2), Found::Something);
     let mut unnamed = Some(id(3));
     // 3 takes the place of 1, and the client's Parse is unnamed; none of it happens.
     prepared.remove(id(1));
     let mut feed = owing("bind ~close%1 ~parse#2 parse?3 sync");
     converse(&mut feed, &encode("E:22P02 Z:I"), &[], Taking::AtOnce).unwrap();
     feed.settle_statements(&mut prepared, &mut unnamed);
-    assert_eq!((prepared.touch(id(1)), prepared.touch(id(2)), unnamed), (true, false, None));
+    assert_eq!((prepared.touch(id(1)), prepared.touch(id(2)), unnamed), (Found::Something, Found::Nothing, None));
     assert!(feed.skipped.is_empty());
+}
+
+#[test]
+fn what_was_skipped_is_undone_backwards() {
+    for (skipped, there) in [
+        ("~parse#1 ~close%1", Found::Nothing),
+        ("~close%1 ~parse#1", Found::Something),
+        ("~parse#1 ~close%1 ~parse#1", Found::Nothing),
+        ("~close%1 ~parse$1 ~describe*0", Found::Something),
+    ] {
+        let mut prepared = Prepared::new(10);
+        prepared.insert(StatementId(1), Found::Something);
+        let mut feed = owing(&format!("bind {skipped} sync"));
+        converse(&mut feed, &encode("E:22P02 Z:I"), &[], Taking::AtOnce).unwrap();
+        feed.settle_statements(&mut prepared, &mut None);
+        assert_eq!(prepared.touch(StatementId(1)), there, "{skipped}");
+    }
 }
 
 #[test]

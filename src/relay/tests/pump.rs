@@ -48,8 +48,6 @@ impl Wires {
             params: Params::default(),
             prepared: Prepared::new(1),
             unnamed: None,
-            flushes: None,
-            residue: None,
             target: Arc::new(CancelTarget { address: Address::new("nowhere", 0), key }),
             epoch: 0,
             born: now,

@@ -1,8 +1,9 @@
 //! Expectations, messages and what was learnt as words, so that a test is a line of text.
 //!
 //! Owed: `query parse bind close describe portal execute sync`; `~` in front: swallowed, `=`: collected; `!` behind: changes the
-//! client's names; `#1`: a statement that exists then, `%1`: one that is gone then, `?1`: the unnamed one. `local:x` is a reply
-//! of our own, `poison:x` an error of our own.
+//! client's names; `#1`: a statement that exists then, `%1`: one that is gone then, `?1`: the unnamed one, `$1`: one on trial, `&`:
+//! one that is lent, `^1`: what is told, `*0`: what is asked, `@1`: what is bound. `local:x` is a reply of our own, `poison:x`
+//! an error of our own.
 //! Messages: the tag, `:` and the body. `E:22012`, `F:57P01` and `P:XX000` are errors, FATALs and PANICs.
 
 use crate::{
@@ -37,8 +38,20 @@ fn encode_word(word: &str) -> Vec<u8> {
             let (name, value) = body.split_once('=').unwrap();
             message(b'S', format!("{name}\0{value}\0").as_bytes())
         }
+        "T" if body.contains('=') => message(b'T', &columns(&body[1..])),
         _ => message(tag.as_bytes()[0], body.as_bytes()),
     }
+}
+
+/// A RowDescription of columns of these names; `T:=a,b`.
+fn columns(names: &str) -> Vec<u8> {
+    let names: Vec<&str> = names.split(',').filter(|name| !name.is_empty()).collect();
+    let mut body = (names.len() as u16).to_be_bytes().to_vec();
+    for name in names {
+        body.extend_from_slice(name.as_bytes());
+        body.extend_from_slice(&[0; 19]);
+    }
+    body
 }
 
 /// The line of some messages; what is left of one in the end is said, too.
@@ -85,12 +98,18 @@ pub(super) fn owed(word: &str) -> Owed {
         _ => (Show::Pass, word),
     };
     let (word, names) = changes(word);
-    let (word, mark, id) = match word.find(['#', '%', '?']) {
+    let (word, mark, id) = match word.find(['#', '%', '?', '$', '^', '*', '@', '&']) {
         Some(at) => (&word[..at], &word[at..=at], &word[at + 1..]),
         None => (word, "", "0"),
     };
-    let id = StatementId(id.parse().unwrap());
+    let number: u32 = id.parse().unwrap_or_default();
+    let id = StatementId(number.into());
     let ack = match mark {
+        "$" => Ack::OnTrial(id),
+        "^" => Ack::Told(number),
+        "*" => Ack::Asked(number),
+        "@" => Ack::Bound(number),
+        "&" => Ack::Lent,
         "#" => Ack::Prepared(id),
         "%" => Ack::Closed(id),
         "?" => Ack::Unnamed(id),
@@ -122,6 +141,8 @@ pub(super) fn learnt(feed: &Feed) -> String {
         ("copy_in", feed.copy_in),
         ("delivered", feed.delivered),
         ("misrouted", feed.misrouted),
+        ("not_here", feed.not_here),
+        ("stale", feed.stale_plan),
         ("failed_parse", feed.failed_parse),
         ("skipping", feed.skipping),
         ("mid_message", feed.is_mid_message()),
@@ -135,6 +156,11 @@ pub(super) fn learnt(feed: &Feed) -> String {
     notes.extend(feed.reported.iter().map(|(name, value)| format!("{name}={value}")));
     notes.extend(feed.skipped.iter().map(|ack| match ack {
         Ack::Nothing => "skipped".to_owned(),
+        Ack::OnTrial(id) => format!("skipped${}", id.0),
+        Ack::Lent => "skipped&".to_owned(),
+        Ack::Told(number) => format!("skipped^{number}"),
+        Ack::Asked(index) => format!("skipped*{index}"),
+        Ack::Bound(number) => format!("skipped@{number}"),
         Ack::Prepared(id) => format!("skipped#{}", id.0),
         Ack::Closed(id) => format!("skipped%{}", id.0),
         Ack::Unnamed(id) => format!("skipped?{}", id.0),

@@ -16,7 +16,6 @@ fn named(text: &str) -> Named {
         oids: Box::default(),
         local: None,
         copies_in: false,
-        is_plain: true,
         names_in_sql: Box::default(),
         deallocates: Box::default(),
         forgets_names: forgets_names(&classified.known.facts),
@@ -24,8 +23,9 @@ fn named(text: &str) -> Named {
         rules,
         classified: RefCell::new(classified),
         learnt: Cell::new(0),
+        home: Weak::new(),
     };
-    Named { statement: Rc::new(statement), schema: 0 }
+    Named { statement: Rc::new(statement), schema: 0, birth: 0, told: Some(Rc::default()) }
 }
 
 /// `a=1` gives the name a text, `a=` takes it away, `=1` is the unnamed statement; `|` settles everything.

@@ -4,6 +4,7 @@
 
 mod encode;
 mod login;
+mod result_type;
 mod rows;
 pub mod tag;
 
@@ -15,6 +16,7 @@ pub use encode::{
     portal_suspended, ready_for_query, row_description_text,
 };
 pub use login::{Authentication, BackendKeyData, KEY_MAX, KEY_MIN, NegotiateProtocolVersion};
+pub use result_type::ResultType;
 pub use rows::{Columns, CopyResponse, DataRow, FieldDescription, RowDescription};
 
 use super::{

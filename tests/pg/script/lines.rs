@@ -14,7 +14,7 @@ enum Word {
 /// All cases of a file's text.
 pub(super) fn read(text: &str) -> Result<Vec<Script>, String> {
     let mut scripts: Vec<Script> = Vec::new();
-    let mut preamble = Vec::new();
+    let (mut preamble, mut also) = (Vec::new(), Vec::new());
     for (i, line) in text.lines().enumerate() {
         let (line, number) = (line.trim(), i + 1);
         let fault = |what: String| format!("line {number}: {what}");
@@ -22,12 +22,16 @@ pub(super) fn read(text: &str) -> Result<Vec<Script>, String> {
             continue;
         }
         if let Some(name) = line.strip_prefix("# ") {
-            scripts.push(Script { name: name.to_owned(), before: preamble.clone(), pool: 1, ..Script::default() });
+            let (name, before, also) = (name.to_owned(), preamble.clone(), also.clone());
+            scripts.push(Script { name, before, also, pool: 1, ..Script::default() });
             continue;
         }
         let Some(script) = scripts.last_mut() else {
-            let sql = line.strip_prefix("@ ").ok_or_else(|| fault("only @ lines before the first case".to_owned()))?;
-            preamble.push(sql.to_owned());
+            match line.split_once(' ') {
+                Some(("@", sql)) => preamble.push(sql.to_owned()),
+                Some(("~", rest)) if rest.starts_with("also ") => also.push(rest["also ".len()..].to_owned()),
+                _ => return Err(fault("only @ and ~ also before the first case".to_owned())),
+            }
             continue;
         };
         read_line(script, line, number).map_err(fault)?;
@@ -41,6 +45,7 @@ fn read_line(script: &mut Script, line: &str, number: usize) -> Result<(), Strin
         Some(("~", "ours")) => script.ours = true,
         Some(("~", rest)) => match rest.split_once(' ') {
             Some(("pool", n)) => script.pool = n.parse().map_err(|_| format!("not a number: {n}"))?,
+            Some(("also", words)) => script.also.extend(words.split(' ').map(str::to_owned)),
             Some(("except", words)) => script.except.extend(words.split(' ').map(str::to_owned)),
             Some(("ignore", tags)) => script.ignore.extend(tags.chars().filter(|c| !c.is_whitespace())),
             _ => return Err(format!("no such directive: {rest}")),

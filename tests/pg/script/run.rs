@@ -33,7 +33,10 @@ pub(super) fn setups(script: &Script) -> Vec<(&'static str, Setup)> {
         ("cache", Setup::default().size(script.pool).cached()),
         ("session", Setup::default().mode("session").size(8)),
     ];
-    all.into_iter().filter(|(word, _)| !script.except.iter().any(|e| e == word)).collect()
+    let further = [("evict", Setup::default().size(script.pool).pool("max_prepared: 1"))];
+    let said = |words: &[String], word: &str| words.iter().any(|w| w == word);
+    let further = further.into_iter().filter(|(word, _)| said(&script.also, word));
+    all.into_iter().chain(further).filter(|(word, _)| !said(&script.except, word)).collect()
 }
 
 /// One line of a trace per step, both ways.
