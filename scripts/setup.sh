@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 kind=${1:-base}
-packages="build-essential pkg-config clang libclang-dev postgresql"
+packages="build-essential pkg-config clang libclang-dev postgresql openssl"
 # unless COMMAND PACKAGE: wanted only if the command did not come from elsewhere.
 unless() { command -v "$1" >/dev/null || packages="$packages $2"; }
 case $kind in

@@ -7,7 +7,7 @@
 //! | floor | rooms |
 //! |---|---|
 //! | 0 | `base` |
-//! | 1 | `config`, `wire`, `sql` |
+//! | 1 | `config` (sees tls), `tls`, `wire`, `sql` |
 //! | 2 | `policy` (sees sql), `route` (sees policy), `observe` |
 //! | 3 | `net` (sees wire) |
 //! | 4 | `pool` (sees net, wire), `cluster` (sees net, route) |
@@ -30,4 +30,5 @@ pub mod relay;
 pub mod route;
 pub mod session;
 pub mod sql;
+pub mod tls;
 pub mod wire;

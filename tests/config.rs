@@ -9,6 +9,10 @@ use std::{
 use pgsluice::config::Config;
 use proptest::prelude::*;
 
+#[path = "pg/certs.rs"]
+#[allow(unreachable_pub, dead_code, reason = "shared with the black-box tests")]
+mod certs;
+
 fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
@@ -177,6 +181,57 @@ fn rule_files_are_looked_at() {
     let (status, out) = pgsluice(&["test", &file("some.yaml"), &file("missing.yaml")]);
     assert_eq!(status, Some(1));
     assert!(out.ends_with("0 passed, 2 failed\n"), "{out}");
+}
+
+#[test]
+fn certificates_are_looked_at() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = place.path();
+    let ca = certs::authority(dir, "ca");
+    certs::server(dir, "server", &ca, "DNS:localhost");
+    certs::server(dir, "other", &ca, "DNS:localhost");
+    fs::write(dir.join("empty.pem"), "").expect("writable");
+    fs::create_dir(dir.join("directory")).expect("writable");
+    let base = fs::read_to_string(directory("examples").join("minimal.yaml")).expect("readable");
+    let lines = base.lines().count();
+    let check = |tls: &str| {
+        let path = dir.join("pgsluice.yaml");
+        fs::write(&path, format!("{base}tls: {tls}\n")).expect("writable");
+        let (status, out) = pgsluice(&["check", "-c", &path.to_string_lossy()]);
+        (status, out.replace(&format!("{}/", dir.display()), ""))
+    };
+    let ok = "pgsluice.yaml: ok: 1 listener, 1 database, 2 nodes, 1 user\n";
+    // Relative names start where the configuration lies; absolute ones do not.
+    let absolute = dir.join("ca.crt").display().to_string();
+    for good in [
+        "{ client: { mode: prefer, cert: server.crt, key: server.key } }",
+        "{ client: { mode: verify, cert: server.crt, key: server.key, ca: ca.crt }, server: { mode: verify-ca, ca: ca.crt } }",
+        &format!("{{ server: {{ mode: verify-full, ca: \"{absolute}\" }} }}"),
+        "{ server: { mode: verify-full } }",
+        "{ server: { mode: require } }",
+    ] {
+        assert_eq!(check(good), (Some(0), ok.to_owned()), "{good}");
+    }
+    let client = "{ client: { mode: verify, cert: ";
+    let at =
+        |text: &str, part: &str| format!("pgsluice.yaml:{}:{}: ", lines + 1, 6 + text.find(part).expect("it is there"));
+    for (rest, part, words) in [
+        ("missing.crt, key: server.key, ca: ca.crt } }", "missing.crt", "`missing.crt` can not be read: No such file"),
+        ("directory, key: server.key, ca: ca.crt } }", "directory", "`directory` can not be read: Is a directory"),
+        ("server.crt, key: other.key, ca: ca.crt } }", "other.key", "`other.key` does not belong to the certificate"),
+        ("server.crt, key: server.crt, ca: ca.crt } }", "server.crt, ca", "`server.crt` holds no private key"),
+        ("server.key, key: server.key, ca: ca.crt } }", "server.key, key", "`server.key` holds no certificate"),
+        ("server.crt, key: server.key, ca: empty.pem } }", "empty.pem", "`empty.pem` holds no certificate"),
+        ("server.crt, key: server.key } }", "verify", "certificates of clients can not be verified without `ca`"),
+        ("server.crt, ca: ca.crt } }", "verify", "TLS towards clients needs `key`"),
+    ] {
+        let tls = format!("{client}{rest}");
+        let (status, out) = check(&tls);
+        let words_at = format!("{}{}", at(&tls, part), words);
+        assert!(status == Some(1) && out.contains(&words_at), "{tls}\n{words_at}\n{out}");
+    }
+    let (status, out) = check("{ server: { mode: verify-full, ca: server.key } }");
+    assert!(status == Some(1) && out.contains("`server.key` holds no certificate"), "{out}");
 }
 
 /// A file that holds nearly every construct, as the ground for changes.

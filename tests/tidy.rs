@@ -11,7 +11,8 @@ use std::{
 /// Room, floor, and rooms of the same floor it may see. The table in `src/lib.rs` must say the same.
 const ROOMS: &[(&str, u8, &[&str])] = &[
     ("base", 0, &[]),
-    ("config", 1, &[]),
+    ("config", 1, &["tls"]),
+    ("tls", 1, &[]),
     ("wire", 1, &[]),
     ("sql", 1, &[]),
     ("policy", 2, &[]),
@@ -41,6 +42,11 @@ const RESERVED: &[Reserved] = &[
         words: &["TcpStream", "TcpListener", "UnixStream", "UnixListener"],
         allowed: may_name_sockets,
         why: "only net names sockets",
+    },
+    Reserved {
+        words: &["rustls", "x509_cert", "webpki_roots"],
+        allowed: |path| path.starts_with("tls") || path.starts_with("net"),
+        why: "only tls names certificates' libraries, and net what moves the bytes",
     },
     Reserved { words: &["pg_query"], allowed: may_name_a_parser, why: "only sql::parse names a parser" },
 ];

@@ -57,6 +57,7 @@ impl Reloader {
                 database.nodes.iter().any(|n| n.id == key.node && Address::new(&n.host, n.port) == key.address)
             })
         });
+        self.shared.pools.reach_by(&config.tls.server);
         tracing::info!(generation = generation.0, "configuration reloaded");
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Runs on the control thread's runtime only; workers read the views and may say "look again", nothing else. It must
 //! never call a node down because one connection ended, never trust an old answer, and never wait without a deadline.
 
+mod carrier;
 mod elect;
 mod lag;
 mod probe;

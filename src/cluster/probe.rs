@@ -3,11 +3,21 @@
 use std::{str::FromStr, time::Duration};
 
 use tokio::{task::JoinHandle, time::timeout};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow, error::SqlState};
+use tokio_postgres::{
+    Client, SimpleQueryMessage, SimpleQueryRow,
+    config::{SslMode, SslNegotiation},
+    error::SqlState,
+};
 
-use crate::base::{Clock, Lsn};
-
-use super::state::{Host, Login};
+use super::{
+    carrier::{Begun, Carrier},
+    state::{Host, Login},
+};
+use crate::{
+    base::{Clock, Lsn},
+    net::{Address, DialError, Stream},
+    tls::TowardsServers,
+};
 
 /// Longest wait for a connection, and again for an answer: a stopped server neither refuses nor answers.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -59,6 +69,9 @@ pub(super) enum ProbeError {
     /// Neither an answer nor a refusal.
     #[error("no answer within {} s", DEADLINE.as_secs())]
     Deadline,
+    /// Nobody there, or no TLS.
+    #[error(transparent)]
+    Dial(#[from] DialError),
     /// Refused or broken.
     #[error(transparent)]
     Postgres(#[from] tokio_postgres::Error),
@@ -81,7 +94,7 @@ impl ProbeError {
                 (None, Some(cause)) => format!("{error}: {cause}"),
                 (None, None) => error.to_string(),
             },
-            Self::Deadline | Self::Nonsense(_) => self.to_string(),
+            Self::Deadline | Self::Dial(_) | Self::Nonsense(_) => self.to_string(),
         }
     }
 }
@@ -107,21 +120,38 @@ impl Probe {
     }
 
     async fn dial(host: &Host, login: &Login) -> Result<Self, ProbeError> {
+        let first = Self::log_in(host, login, &login.tls).await;
+        let Some(clear) = login.tls.fallback() else { return first };
+        match first {
+            // As the pools do: pg_hba.conf may let in only what is not encrypted.
+            Err(ProbeError::Postgres(error))
+                if error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) =>
+            {
+                Self::log_in(host, login, &clear).await
+            }
+            other => other,
+        }
+    }
+
+    async fn log_in(host: &Host, login: &Login, tls: &TowardsServers) -> Result<Self, ProbeError> {
         let mut config = tokio_postgres::Config::new();
         config
-            .host(&host.name)
-            .port(host.port)
             .user(&login.user)
             .dbname(&login.dbname)
             .application_name("pgsluice")
-            .connect_timeout(DEADLINE)
             // In the startup packet and not by SET: where a role defaults to serializable, a standby refuses
             // every statement, SET included.
             .options(r"-c default_transaction_isolation=read\ committed -c statement_timeout=2000");
         if let Some(password) = &login.password {
             config.password(password);
         }
-        let (client, connection) = config.connect(NoTls).await?;
+        let stream = Address::new(&host.name, host.port).dial(tls, DEADLINE).await?;
+        // TLS has begun already, or never will: the library is to ask for nothing.
+        match &stream {
+            Stream::Tls(_) => config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct),
+            Stream::Tcp(_) | Stream::Unix(_) | Stream::Taken => config.ssl_mode(SslMode::Disable),
+        };
+        let (client, connection) = config.connect_raw(Carrier(stream), Begun).await?;
         let driver = tokio::spawn(async move {
             // Its errors reach the caller through the client's requests.
             let _ = connection.await;

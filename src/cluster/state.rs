@@ -9,6 +9,7 @@ use crate::{
     base::{Generation, NodeId},
     config::{Config, Database, RoleSetting, Secret, User},
     route::{ClusterView, Health, NodeView, Role},
+    tls::TowardsServers,
 };
 
 use super::{
@@ -30,12 +31,13 @@ impl fmt::Display for Host {
     }
 }
 
-/// Whom the probe logs in as.
+/// Whom the probe logs in as, and how it gets there.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) user: String,
     pub(super) password: Option<String>,
     pub(super) dbname: String,
+    pub(super) tls: TowardsServers,
 }
 
 /// A node with its watching task.
@@ -364,5 +366,5 @@ fn login(database: &Database, config: &Config) -> Login {
         (None, "*") => "postgres".to_owned(),
         (None, name) => name.to_owned(),
     };
-    Login { user, password, dbname }
+    Login { user, password, dbname, tls: config.tls.server.clone() }
 }

@@ -79,6 +79,7 @@ fn user(name: &str, secret: Secret, databases: Option<&[&str]>) -> User {
 fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> {
     let zero = Duration::ZERO;
     std::sync::Arc::new(Config {
+        tls: Default::default(),
         listen: Vec::new(),
         workers: 2,
         databases: databases.into_iter().map(Into::into).collect(),

@@ -16,8 +16,8 @@ pub(super) fn method(raw: &raw::RawAuth) -> AuthMethod {
     match raw.method.value {
         AuthWord::Trust => AuthMethod::Trust,
         AuthWord::Md5 => AuthMethod::Md5,
-        // `cert` is among the faults by now; the strictest method stands in for it.
-        AuthWord::ScramSha256 | AuthWord::Cert => AuthMethod::ScramSha256,
+        AuthWord::ScramSha256 => AuthMethod::ScramSha256,
+        AuthWord::Cert => AuthMethod::Cert,
     }
 }
 

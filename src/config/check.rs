@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     Admin, Config, Consistency, Database, Limits, Listen, Log, Pool, Routing, Secret, SessionGuard, auth,
+    encryption::{self, Files},
     fault::{At, Findings},
     hostport, nodes, raw, unbuilt, users,
     value::{OneOrMany, Origin, Spanned},
@@ -15,7 +16,7 @@ use super::{
 };
 
 /// Checks a whole file; what is faulty is left out of the result and put among the findings.
-pub(super) fn check(raw: &raw::Raw, findings: &mut Findings) -> Config {
+pub(super) fn check(raw: &raw::Raw, files: Files<'_>, findings: &mut Findings) -> Config {
     unbuilt::unsupported(raw, findings);
     unbuilt::idle(raw, findings);
     let databases = databases(raw, findings);
@@ -32,6 +33,7 @@ pub(super) fn check(raw: &raw::Raw, findings: &mut Findings) -> Config {
         databases,
         users,
         auth,
+        tls: encryption::check(raw, files, findings),
         limits: limits(&raw.limits.value),
         admin: raw.admin.value.as_ref().and_then(|admin| self::admin(admin, findings)),
         log: log(&raw.log.value, findings),

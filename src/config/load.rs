@@ -8,13 +8,14 @@ use std::{
 
 use super::{
     Config, Hba, Warning, check,
+    encryption::Files,
     fault::{At, Fault, Faults, Findings},
     hba, raw,
     tree::{self, Env, Node},
     value::Value,
 };
 
-/// Longest configuration or rule file, in bytes.
+/// Longest file that is read (configuration, rules, certificates), in bytes.
 const MAX_FILE: u64 = 8 << 20;
 
 impl Config {
@@ -24,11 +25,17 @@ impl Config {
         let name = path.display().to_string();
         let text = read(path)?;
         let mut findings = Findings::new(&name);
-        let mut config = parse(&text, &|name| std::env::var(name).ok(), &mut findings);
+        let base = check::base_directory(path);
+        let files = |name: &str| bytes(&base.join(name));
+        let mut config = parse(&text, &|name| std::env::var(name).ok(), &files, &mut findings);
         if let Some((raw, config)) = &mut config {
-            let base = check::base_directory(path);
             if let Some(file) = &raw.auth.value.hba_file.value {
-                config.auth.hba = Some(Arc::new(hba_file(&base.join(file), &mut findings)));
+                let hba = hba_file(&base.join(file), &mut findings);
+                if hba.asks_for_certificates() && !config.tls.client.as_ref().is_some_and(|tls| tls.asks()) {
+                    let message = format!("`{file}` asks for certificates, and no client is asked for one");
+                    findings.fault(&raw.auth.value.hba_file.at, message, "tls: { client: { ca: … } }");
+                }
+                config.auth.hba = Some(Arc::new(hba));
             }
             for glob in &raw.rules.value.0 {
                 rules(&base, &glob.value, &glob.at, &mut findings);
@@ -38,22 +45,22 @@ impl Config {
     }
 
     /// Reads and checks a text without touching files or the environment: the file of `auth.hba_file` is not read, and nobody is let
-    /// in by it. `file_name` is for messages.
+    /// in by it; certificates are not read, and that is a fault. `file_name` is for messages.
     pub fn parse(
         text: &str,
         file_name: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<(Self, Vec<Warning>), Faults> {
         let mut findings = Findings::new(file_name);
-        let config = parse(text, env, &mut findings);
+        let config = parse(text, env, &|_| Err("is not read here".to_owned()), &mut findings);
         findings.close(config.map(|(_, config)| config))
     }
 }
 
-fn parse(text: &str, env: Env<'_>, findings: &mut Findings) -> Option<(raw::Raw, Config)> {
+fn parse(text: &str, env: Env<'_>, files: Files<'_>, findings: &mut Findings) -> Option<(raw::Raw, Config)> {
     let tree = tree::read(text, env, findings)?;
     let raw = raw::Raw::read(&tree, findings)?;
-    let config = check::check(&raw, findings);
+    let config = check::check(&raw, files, findings);
     Some((raw, config))
 }
 
@@ -139,13 +146,18 @@ fn read(path: &Path) -> Result<String, Faults> {
         let file = path.display().to_string();
         Faults(vec![Fault { file, at: At::default(), message, allowed: String::new(), excerpt: String::new() }])
     };
-    let length = fs::metadata(path).map_err(|error| fault(format!("can not be read: {error}")))?.len();
-    if length > MAX_FILE {
-        return Err(fault(format!("is {length} bytes long, at most {MAX_FILE} are read")));
-    }
-    let bytes = fs::read(path).map_err(|error| fault(format!("can not be read: {error}")))?;
-    String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes(path).map_err(fault)?).map_err(|error| {
         let line = 1 + error.as_bytes().iter().take(error.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count();
         fault(format!("is not UTF-8 on line {line}"))
     })
+}
+
+/// The whole of a file, or why not.
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let unreadable = |error: std::io::Error| format!("can not be read: {error}");
+    let length = fs::metadata(path).map_err(unreadable)?.len();
+    if length > MAX_FILE {
+        return Err(format!("is {length} bytes long, at most {MAX_FILE} are read"));
+    }
+    fs::read(path).map_err(unreadable)
 }

@@ -4,6 +4,7 @@
 
 mod auth;
 mod check;
+mod encryption;
 mod fault;
 pub mod hba;
 mod hostport;
@@ -21,7 +22,10 @@ mod words;
 
 use std::{fmt, net::SocketAddr, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::base::NodeId;
+use crate::{
+    base::NodeId,
+    tls::{TowardsClients, TowardsServers},
+};
 
 pub use fault::{At, Fault, Faults, Warning};
 pub use hba::Hba;
@@ -41,6 +45,9 @@ pub struct Config {
     pub users: Vec<Arc<User>>,
     /// Client authentication. Reloadable.
     pub auth: Auth,
+    /// Encryption, its files read. Reloadable: new clients meet the new files, and servers are connected to anew if theirs
+    /// have changed.
+    pub tls: Tls,
     /// Caps and deadlines. Reloadable.
     pub limits: Limits,
     /// Admin HTTP listener, if any. Not reloadable.
@@ -289,6 +296,16 @@ pub enum AuthMethod {
     Trust,
     Md5,
     ScramSha256,
+    Cert,
+}
+
+/// `tls:`. Concerns TCP only: a Unix socket is never encrypted, as in PostgreSQL.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// Towards clients; `None`: SSLRequest is answered N. Default none.
+    pub client: Option<Arc<TowardsClients>>,
+    /// Towards servers: pools, probes and CancelRequests. Default in the clear.
+    pub server: TowardsServers,
 }
 
 /// `limits:`. A zero duration means: no limit.

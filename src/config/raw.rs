@@ -14,11 +14,9 @@ use super::{
     section::section,
     tree::{Node, Tree},
     value::{Bytes, Count, Named, OneOrMany, Spanned, Value, scalar},
-    words::{
-        AllowListMode, AuthWord, ConsistencyWord, FirewallMode, HintWord, Invalidation, ResetMode, TlsClientMode,
-        TlsServerMode,
-    },
+    words::{AllowListMode, AuthWord, ConsistencyWord, FirewallMode, HintWord, Invalidation, ResetMode},
 };
+use crate::tls::{ClientMode, ServerMode};
 
 /// A number of things: 1 to a million.
 pub(super) type Some1 = Count<1, 1_000_000>;
@@ -178,7 +176,7 @@ section! {
 section! {
     /// How clients prove who they are.
     RawAuth {
-        /// As in pg_hba.conf
+        /// As in pg_hba.conf; cert: the common name of the client's certificate is the user's
         method: AuthWord = "scram-sha-256";
         /// A file like pg_hba.conf, relative to this one, that says who may come from where and by which method; replaces method
         hba_file: Option<String> = "null";
@@ -194,10 +192,10 @@ section! {
 }
 
 section! {
-    /// Encryption.
+    /// Encryption over TCP; Unix sockets are never encrypted. Files are PEM, relative to this file.
     RawTls {
         /// Towards clients
-        client: RawTlsClient = "{}", restart;
+        client: RawTlsClient = "{}";
         /// Towards servers
         server: RawTlsServer = "{}";
     }
@@ -206,13 +204,13 @@ section! {
 section! {
     /// Encryption towards clients.
     RawTlsClient {
-        /// Only disable is supported by this version
-        mode: TlsClientMode = "disable";
-        /// Certificate file
+        /// disable: none is offered; prefer: offered; require: clients in the clear are refused; verify: they must show a certificate signed by ca, too
+        mode: ClientMode = "disable";
+        /// Certificate file, followed by the intermediate ones; needed unless disable
         cert: Option<String> = "null";
-        /// Key file
+        /// Key file, without passphrase; needed unless disable
         key: Option<String> = "null";
-        /// Authorities for client certificates
+        /// Authorities for client certificates: those that are shown must be signed by one; null: none is asked for
         ca: Option<String> = "null";
     }
 }
@@ -220,8 +218,8 @@ section! {
 section! {
     /// Encryption towards servers.
     RawTlsServer {
-        /// Only disable is supported by this version
-        mode: TlsServerMode = "disable";
+        /// As libpq's sslmode: disable, prefer, require (with ca: verify-ca), verify-ca, verify-full (needs no ca: Mozilla's authorities)
+        mode: ServerMode = "disable";
         /// Authorities for server certificates
         ca: Option<String> = "null";
     }

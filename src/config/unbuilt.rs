@@ -4,7 +4,7 @@ use super::{
     GuardMode, check,
     fault::{At, Findings},
     raw,
-    words::{AllowListMode, AuthWord, FirewallMode, Invalidation, TlsClientMode, TlsServerMode},
+    words::{AllowListMode, FirewallMode, Invalidation},
 };
 
 /// Tells of keys that belong to something this version leaves off: they are accepted and mean nothing yet.
@@ -37,14 +37,7 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
             findings.fault(at, message, allowed);
         }
     };
-    let (client, server) = (&raw.tls.value.client.value, &raw.tls.value.server.value);
-    refuse(client.mode.value != TlsClientMode::Disable, &client.mode.at, "disable");
-    refuse(server.mode.value != TlsServerMode::Disable, &server.mode.at, "disable");
-    for file in [&client.cert, &client.key, &client.ca, &server.ca] {
-        refuse(file.value.is_some(), &file.at, "null");
-    }
     let auth = &raw.auth.value;
-    refuse(auth.method.value == AuthWord::Cert, &auth.method.at, "trust, md5, scram-sha-256");
     refuse(auth.query.value.is_some(), &auth.query.at, "null");
     let guard = &raw.session_guard.value;
     refuse(guard.mode.value != GuardMode::Pin, &guard.mode.at, "pin");

@@ -54,10 +54,10 @@ fn secret(user: &raw::RawUser, auth: &raw::RawAuth, findings: &mut Findings) -> 
     let by_line = auth.hba_file.value.is_some();
     let Some(text) = &user.password.value else {
         let looked_up = auth.query.value.is_some();
-        let needed = method != AuthMethod::Trust && !by_line && !looked_up;
+        let needed = !matches!(method, AuthMethod::Trust | AuthMethod::Cert) && !by_line && !looked_up;
         if needed && user.name.is_given() && user.password.origin != Origin::Fault {
             let message = format!("user `{}` has no password, so nobody can log in as it", user.name.value);
-            findings.fault(&user.password.at, message, "password: …, or auth: { method: trust }");
+            findings.fault(&user.password.at, message, "password: …, or auth: { method: trust } or { method: cert }");
         }
         return Secret::None;
     };

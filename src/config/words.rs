@@ -3,6 +3,7 @@
 use super::{
     Balance, GuardMode, LogFormat, OnNoReplica, OnTimeout, PoolMode, Reads, RoleSetting, UnknownFunctions, value::words,
 };
+use crate::tls::{ClientMode, ServerMode};
 
 /// Words of which this version does not know them all; `check` refuses the rest.
 macro_rules! words_here {
@@ -34,17 +35,6 @@ words_here! {
     ResetMode { "targeted" => Targeted }
 }
 words_here! {
-    /// `tls.client.mode`.
-    TlsClientMode { "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify" => Verify }
-}
-words_here! {
-    /// `tls.server.mode`.
-    TlsServerMode {
-        "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify-ca" => VerifyCa,
-        "verify-full" => VerifyFull,
-    }
-}
-words_here! {
     /// `firewall.mode`.
     FirewallMode { "off" => Off, "detect" => Detect, "protect" => Protect }
 }
@@ -57,6 +47,13 @@ words_here! {
     HintWord { "primary" => Primary, "replica" => Replica, "timeout" => Timeout, "no_cache" => NoCache }
 }
 
+words! { ClientMode { "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify" => Verify } }
+words! {
+    ServerMode {
+        "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify-ca" => VerifyCa,
+        "verify-full" => VerifyFull,
+    }
+}
 words! { PoolMode { "transaction" => Transaction, "session" => Session, "statement" => Statement } }
 words! { RoleSetting { "auto" => Auto, "primary" => Primary, "replica" => Replica } }
 words! { Reads { "replica" => Replica, "primary" => Primary } }

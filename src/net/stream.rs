@@ -1,4 +1,7 @@
 //! One byte stream, whatever carries it.
+//!
+//! Plain sockets stand in the enum itself, so that they pay for TLS with nothing but a branch; TLS stands in a box, so that
+//! idle plain clients do not pay for its size.
 
 use std::{
     future::poll_fn,
@@ -9,11 +12,15 @@ use std::{
     time::Duration,
 };
 
+use rustls::ServerConnection;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpStream, UnixStream},
 };
+
+use super::{ParkedSecure, Secure};
+use crate::tls::TowardsClients;
 
 /// A connected socket, registered with the reactor of the thread that made it.
 #[derive(Debug)]
@@ -22,6 +29,10 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Unix domain.
     Unix(UnixStream),
+    /// TLS over TCP.
+    Tls(Box<Secure>),
+    /// Nothing: what was here is on its way into another stream.
+    Taken,
 }
 
 /// A socket on its way from one reactor to another.
@@ -31,6 +42,8 @@ pub enum Parked {
     Tcp(std::net::TcpStream),
     /// Unix domain.
     Unix(std::os::unix::net::UnixStream),
+    /// TLS over TCP.
+    Tls(Box<ParkedSecure>),
 }
 
 /// Who is at the other end.
@@ -57,6 +70,12 @@ fn keep_alive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(10)).with_retries(3)
 }
 
+fn read<S: AsyncRead + Unpin>(socket: &mut S, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+    let mut read = ReadBuf::new(buf);
+    let polled = Pin::new(socket).poll_read(cx, &mut read);
+    polled.map_ok(|()| read.filled().len())
+}
+
 impl Stream {
     /// Takes over a connected TCP socket: no Nagle delay (a reply must not wait for the next one), keep-alives on.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
@@ -69,38 +88,74 @@ impl Stream {
     pub fn peer(&self) -> Peer {
         match self {
             Self::Tcp(s) => s.peer_addr().map_or(Peer::Local, Peer::Ip),
-            Self::Unix(_) => Peer::Local,
+            Self::Unix(_) | Self::Taken => Peer::Local,
+            Self::Tls(s) => s.socket.peer_addr().map_or(Peer::Local, Peer::Ip),
         }
     }
 
-    /// Waits until a read would give bytes, an end or an error; owns no buffer meanwhile.
-    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Lets a client that asked for TLS begin it; `hello` is what has been read of its first message already.
+    ///
+    /// # Errors
+    /// `InvalidData` with the reason if the two do not agree, whatever the socket says, `Unsupported` for anything but TCP.
+    pub async fn accept_tls(self, with: &TowardsClients, hello: &[u8]) -> io::Result<Self> {
+        let Self::Tcp(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        let state = ServerConnection::new(with.settings()).map_err(io::Error::other)?;
+        Ok(Self::Tls(Box::new(Secure::begin(socket, state.into(), hello).await?)))
+    }
+
+    /// The peer's certificate in DER, if TLS is on and it showed one.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
         match self {
-            Self::Tcp(s) => s.poll_read_ready(cx),
-            Self::Unix(s) => s.poll_read_ready(cx),
+            Self::Tls(s) => s.peer_certificate(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Taken => None,
         }
     }
 
-    /// Has the reactor seen bytes, an end or an error on a socket that should be silent? No system call.
-    pub fn is_readable(&self) -> bool {
-        self.poll_readable(&mut Context::from_waker(Waker::noop())).is_ready()
+    /// The protocol agreed on by ALPN, if TLS is on and one was.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            Self::Tls(s) => s.alpn(),
+            Self::Tcp(_) | Self::Unix(_) | Self::Taken => None,
+        }
+    }
+
+    /// Has the peer said something, ended or failed, on a connection that should be silent? No system call in the clear; over
+    /// TLS what has arrived is read, and what the peer said is lost.
+    pub fn is_readable(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self {
+            Self::Tcp(s) => s.poll_read_ready(&mut cx).is_ready(),
+            Self::Unix(s) => s.poll_read_ready(&mut cx).is_ready(),
+            Self::Tls(s) => s.is_readable(),
+            Self::Taken => true,
+        }
     }
 
     /// Reads into `buf`; `Ok(0)` is the end of the stream.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut read = ReadBuf::new(buf);
-        let polled = match self {
-            Self::Tcp(s) => Pin::new(s).poll_read(cx, &mut read),
-            Self::Unix(s) => Pin::new(s).poll_read(cx, &mut read),
-        };
-        polled.map_ok(|()| read.filled().len())
+        match self {
+            Self::Tcp(s) => read(s, cx, buf),
+            Self::Unix(s) => read(s, cx, buf),
+            Self::Tls(s) => s.poll_read(cx, buf),
+            Self::Taken => Poll::Ready(Ok(0)),
+        }
     }
 
-    /// Writes a part of `buf`.
+    /// Takes a part of `buf`. In the clear that is with the operating system then; over TLS see [`Stream::poll_flush`].
     pub fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Tcp(s) => Pin::new(s).poll_write(cx, buf),
             Self::Unix(s) => Pin::new(s).poll_write(cx, buf),
+            Self::Tls(s) => s.poll_write(cx, buf),
+            Self::Taken => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Gives the operating system what TLS has taken and not sent yet. Whoever has written all it has must wait for this, too.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) | Self::Taken => Poll::Ready(Ok(())),
+            Self::Tls(s) => s.poll_flush(cx),
         }
     }
 
@@ -118,14 +173,19 @@ impl Stream {
             }
             buf = &buf[n..];
         }
-        Ok(())
+        poll_fn(|cx| self.poll_flush(cx)).await
     }
 
     /// Tells the peer that nothing more will come; the rest is up to the operating system.
-    pub fn shut_write(&self) {
+    pub fn shut_write(&mut self) {
         let socket = match self {
-            Self::Tcp(s) => SockRef::from(s),
-            Self::Unix(s) => SockRef::from(s),
+            Self::Tcp(s) => SockRef::from(&*s),
+            Self::Unix(s) => SockRef::from(&*s),
+            Self::Taken => return,
+            Self::Tls(s) => {
+                s.say_goodbye();
+                SockRef::from(&s.socket)
+            }
         };
         // The peer may be gone already; closing follows anyway.
         let _ = socket.shutdown(std::net::Shutdown::Write);
@@ -136,6 +196,8 @@ impl Stream {
         Ok(match self {
             Self::Tcp(s) => Parked::Tcp(s.into_std()?),
             Self::Unix(s) => Parked::Unix(s.into_std()?),
+            Self::Tls(s) => Parked::Tls(Box::new(s.park()?)),
+            Self::Taken => return Err(io::ErrorKind::NotConnected.into()),
         })
     }
 }
@@ -146,6 +208,7 @@ impl Parked {
         Ok(match self {
             Self::Tcp(s) => Stream::Tcp(TcpStream::from_std(s)?),
             Self::Unix(s) => Stream::Unix(UnixStream::from_std(s)?),
+            Self::Tls(s) => Stream::Tls(Box::new(s.unpark()?)),
         })
     }
 }

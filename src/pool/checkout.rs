@@ -18,6 +18,7 @@ use super::{Login, Server, Welcome};
 use crate::{
     base::{Blame, Report, SqlState},
     net::Address,
+    tls::TowardsServers,
 };
 
 /// What can change on reload.
@@ -35,6 +36,8 @@ pub struct Settings {
     pub max_lifetime: Duration,
     /// Prepared statements per connection.
     pub max_prepared: usize,
+    /// How servers are reached. A change makes all present connections old ones.
+    pub tls: TowardsServers,
 }
 
 /// Why nobody lent a connection.
@@ -98,6 +101,8 @@ pub struct Pool {
     waiting: AtomicUsize,
     queue: Mutex<VecDeque<Waiter>>,
     epoch: AtomicU64,
+    /// How often `tls` has changed; counts as so many incarnations of the node.
+    detours: AtomicU64,
     closed: AtomicBool,
     welcome: ArcSwapOption<Welcome>,
 }
@@ -172,6 +177,7 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             queue: Mutex::new(VecDeque::new()),
             epoch: AtomicU64::new(0),
+            detours: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             welcome: ArcSwapOption::empty(),
         }
@@ -181,11 +187,22 @@ impl Pool {
     pub fn reconfigure(self: &Arc<Self>, login: Login, settings: Settings) {
         self.cap.store(settings.size, Ordering::Relaxed);
         self.lifetime_ms.store(millis(settings.max_lifetime), Ordering::Relaxed);
+        self.reach_by(&settings.tls);
         self.settings.store(Arc::new(settings));
         if !self.login.load().is(&login) {
             self.login.store(Arc::new(login));
         }
         self.match_waiters(0);
+    }
+
+    /// Connections that were made in another way are old ones.
+    pub(super) fn reach_by(&self, tls: &TowardsServers) {
+        let settings = self.settings.load_full();
+        if settings.tls != *tls {
+            self.settings.store(Arc::new(Settings { tls: tls.clone(), ..Settings::clone(&settings) }));
+            // After the settings, so that nobody dials the old way and counts as new; the next `require_epoch` sees it.
+            self.detours.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Takes no new connections any more; those on loan are dropped when they come back.
@@ -202,8 +219,9 @@ impl Pool {
 
     /// Connections dialled to an earlier incarnation of the node are not lent again.
     pub fn require_epoch(self: &Arc<Self>, epoch: u64) {
+        let epoch = epoch + self.detours.load(Ordering::Acquire);
         if self.epoch.load(Ordering::Relaxed) < epoch {
-            self.epoch.fetch_max(epoch, Ordering::Relaxed);
+            self.epoch.fetch_max(epoch, Ordering::Release);
             for shelf in &self.shelves {
                 let stale: Vec<Box<Server>> = {
                     let mut shelf = shelf.lock();
@@ -219,7 +237,7 @@ impl Pool {
 
     /// The incarnation new connections belong to.
     pub(super) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Relaxed)
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// Current settings.
@@ -289,8 +307,8 @@ impl Pool {
 
     fn pop(&self, shelf: usize, now: Instant) -> Option<Box<Server>> {
         loop {
-            let server = self.shelves[shelf].lock().pop()?;
-            if self.is_fit(&server, now) {
+            let mut server = self.shelves[shelf].lock().pop()?;
+            if self.is_fit(&mut server, now) {
                 return Some(server);
             }
             self.forget(vec![server]);
@@ -299,7 +317,7 @@ impl Pool {
 
     /// Fit to be lent: of the node's present incarnation, young enough, and silent. A server that says anything while idle is
     /// ending (57P01, end of file) or has changed its settings; either way a fresh connection is right.
-    fn is_fit(&self, server: &Server, now: Instant) -> bool {
+    fn is_fit(&self, server: &mut Server, now: Instant) -> bool {
         let lifetime = Duration::from_millis(self.lifetime_ms.load(Ordering::Relaxed));
         server.epoch >= self.epoch.load(Ordering::Relaxed)
             && (lifetime.is_zero() || now.duration_since(server.born) < lifetime)
@@ -390,7 +408,7 @@ impl Pool {
         let mut idle_elsewhere = self.census().1;
         let gone: Vec<Box<Server>> = {
             let mut shelf = self.shelves[worker].lock();
-            let (keep, gone) = std::mem::take(&mut *shelf).into_iter().partition(|server| {
+            let gone = shelf.extract_if(.., |server| {
                 let too_long = !settings.idle_timeout.is_zero()
                     && now.duration_since(server.idle_since) >= settings.idle_timeout
                     && idle_elsewhere > settings.min_idle;
@@ -398,10 +416,9 @@ impl Pool {
                 if !keep {
                     idle_elsewhere -= 1;
                 }
-                keep
+                !keep
             });
-            *shelf = keep;
-            gone
+            gone.collect()
         };
         if !gone.is_empty() {
             self.forget(gone);

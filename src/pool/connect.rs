@@ -12,11 +12,12 @@ use super::{BackendKey, CancelTarget, Login, Params, Pool, Prepared, Server, Wel
 use crate::{
     base::{Blame, Report, SqlState},
     net::{DialError, Stream},
+    tls::{TowardsServers, server_end_point},
     wire::{
         HEAD_BYTES, WireError,
         backend::{Authentication, BackendKeyData, ErrorFields, ParameterStatus, tag},
         frontend, next_head,
-        scram::{self, ChannelBinding, Nonce, SCRAM_SHA_256, client::ServerFault},
+        scram::{self, ChannelBinding, Nonce, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, client::ServerFault},
         startup::Protocol,
     },
 };
@@ -70,7 +71,9 @@ impl ConnectError {
     /// Is the node itself in doubt (and not only this login)?
     pub fn doubts_node(&self) -> bool {
         match self {
-            Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => true,
+            // Certificates are no sign of life or death; the probes need them, too.
+            Self::Dial(error) => !error.is_about_tls(),
+            Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => true,
             Self::Refused { sqlstate, .. } => {
                 matches!(*sqlstate, SqlState::CANNOT_CONNECT_NOW | SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN)
             }
@@ -87,6 +90,7 @@ impl Report for ConnectError {
             | Self::NoKeys
             | Self::Method(_)
             | Self::Scram(ServerFault::ForeignKeys) => Blame::Operator,
+            Self::Dial(error) if error.is_about_tls() => Blame::Operator,
             Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Refused { .. } | Self::Scram(_) | Self::Wire(_) => {
                 Blame::Server
             }
@@ -114,6 +118,9 @@ impl Report for ConnectError {
             Self::NoPassword | Self::OnlyKeys | Self::NoKeys | Self::Method(_) | Self::Scram(_) => {
                 "pgsluice could not log in to the server as this user; its configuration must be mended".into()
             }
+            Self::Dial(error) if error.is_about_tls() => {
+                "pgsluice has no TLS connection to the server that its tls.server allows; its log says why".into()
+            }
             Self::Dial(_) | Self::Io(_) | Self::Deadline(_) | Self::Wire(_) => "the server cannot be reached".into(),
         }
     }
@@ -122,16 +129,22 @@ impl Report for ConnectError {
 /// Dials and logs in. The startup packet holds user and database only: what stands in it is what DISCARD ALL returns to, so it
 /// must be nobody's wish.
 pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, ConnectError> {
+    // The epoch first: a connection made with settings of before must not count as one of after.
     let epoch = pool.epoch();
     let login = pool.login();
-    let max_prepared = pool.settings().max_prepared;
+    let (max_prepared, tls) = {
+        let settings = pool.settings();
+        (settings.max_prepared, settings.tls.clone())
+    };
     let talk = async {
-        let mut stream = pool.address.dial(LOGIN_DEADLINE).await?;
-        let mut out = Vec::with_capacity(128);
-        frontend::startup(&mut out, Protocol::V3_0.code(), &[("user", &login.user), ("database", &login.dbname)]);
-        stream.write_all(&out).await?;
-        let mut inbox = Inbox { stream, bytes: Vec::with_capacity(1024), start: 0 };
-        authenticate(&mut inbox, &login).await?;
+        let (mut inbox, tls) = match log_in(pool, &login, &tls).await {
+            // pg_hba.conf may let in only what is not encrypted; libpq's prefer tries both.
+            Err(ConnectError::Refused { sqlstate: SqlState::INVALID_AUTHORIZATION, message }) => match tls.fallback() {
+                Some(clear) => (log_in(pool, &login, &clear).await?, clear),
+                None => return Err(ConnectError::Refused { sqlstate: SqlState::INVALID_AUTHORIZATION, message }),
+            },
+            other => (other?, tls),
+        };
         let (key, parameters) = greet(&mut inbox).await?;
         let now = Instant::now();
         pool.note_welcome(Arc::new(Welcome { parameters, asked: now }));
@@ -143,7 +156,7 @@ pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, C
             params: Params::default(),
             prepared: Prepared::new(max_prepared),
             unnamed: None,
-            target: Arc::new(CancelTarget { address: pool.address.clone(), key }),
+            target: Arc::new(CancelTarget { address: pool.address.clone(), tls, key }),
             epoch,
             born: now,
             idle_since: now,
@@ -154,6 +167,17 @@ pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, C
         Ok(server) => server,
         Err(_) => Err(ConnectError::Deadline(LOGIN_DEADLINE)),
     }
+}
+
+/// From dialling to AuthenticationOk.
+async fn log_in(pool: &Pool, login: &Login, tls: &TowardsServers) -> Result<Inbox, ConnectError> {
+    let mut stream = pool.address.dial(tls, LOGIN_DEADLINE).await?;
+    let mut out = Vec::with_capacity(128);
+    frontend::startup(&mut out, Protocol::V3_0.code(), &[("user", &login.user), ("database", &login.dbname)]);
+    stream.write_all(&out).await?;
+    let mut inbox = Inbox { stream, bytes: Vec::with_capacity(1024), start: 0 };
+    authenticate(&mut inbox, login).await?;
+    Ok(inbox)
 }
 
 /// Whole messages, one after the other.
@@ -212,10 +236,13 @@ async fn authenticate(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectErr
             Authentication::Ok => return Ok(()),
             Authentication::CleartextPassword => frontend::password(&mut out, login.password()?.as_bytes()),
             Authentication::Md5Password { salt } => frontend::password(&mut out, login.md5(salt)?.as_bytes()),
-            Authentication::Sasl { .. } if request.offers(SCRAM_SHA_256) => {
-                scram_exchange(inbox, login).await?;
+            Authentication::Sasl { .. } => {
+                let binding = binding(&inbox.stream, &request);
+                if !request.offers(SCRAM_SHA_256) && !matches!(binding, ChannelBinding::ServerEndPoint(_)) {
+                    return Err(ConnectError::Method(10));
+                }
+                scram_exchange(inbox, login, &binding).await?;
             }
-            Authentication::Sasl { .. } => return Err(ConnectError::Method(10)),
             Authentication::SaslContinue { .. } => return Err(ConnectError::Method(11)),
             Authentication::SaslFinal { .. } => return Err(ConnectError::Method(12)),
             Authentication::Other { code } => return Err(ConnectError::Method(code)),
@@ -227,8 +254,17 @@ async fn authenticate(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectErr
     }
 }
 
-async fn scram_exchange(inbox: &mut Inbox, login: &Login) -> Result<(), ConnectError> {
-    let opening = scram::client::open(&ChannelBinding::Unavailable, Nonce::random());
+/// Binds the login to the TLS channel wherever both sides can: then nobody in between can pass for the server.
+fn binding(stream: &Stream, request: &Authentication<'_>) -> ChannelBinding {
+    match stream.peer_certificate().and_then(server_end_point) {
+        Some(hash) if request.offers(SCRAM_SHA_256_PLUS) => ChannelBinding::ServerEndPoint(hash),
+        Some(_) => ChannelBinding::NotOffered,
+        None => ChannelBinding::Unavailable,
+    }
+}
+
+async fn scram_exchange(inbox: &mut Inbox, login: &Login, binding: &ChannelBinding) -> Result<(), ConnectError> {
+    let opening = scram::client::open(binding, Nonce::random());
     let mut out = Vec::new();
     frontend::sasl_initial(&mut out, opening.mechanism, &opening.message);
     inbox.stream.write_all(&out).await?;

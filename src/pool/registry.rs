@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 
 use super::{Login, Pool, Settings};
-use crate::{base::NodeId, net::Address};
+use crate::{base::NodeId, net::Address, tls::TowardsServers};
 
 /// What makes two clients share server connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +52,13 @@ impl Pools {
         self.pools.lock().iter().map(|(k, p)| (k.clone(), Arc::clone(p))).collect()
     }
 
+    /// Servers are reached this way from now on, also by sessions that have not seen the new configuration yet.
+    pub fn reach_by(&self, tls: &TowardsServers) {
+        for pool in self.pools.lock().values() {
+            pool.reach_by(tls);
+        }
+    }
+
     /// Forgets those that nobody holds and that have no connections.
     pub fn forget_unused(&self) {
         self.pools.lock().retain(|_, pool| Arc::strong_count(pool) > 1 || pool.census().0 > 0);
@@ -94,6 +101,7 @@ mod tests {
                 idle_timeout: Duration::ZERO,
                 max_lifetime: Duration::ZERO,
                 max_prepared: 1,
+                tls: Default::default(),
             };
             pools.pool(key, Login::new("app", database, Proof::None, Arc::default()), settings)
         };

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::{Params, Prepared, StatementId};
 use crate::{
     net::{Address, Stream},
+    tls::TowardsServers,
     wire,
 };
 
@@ -27,6 +28,8 @@ pub struct Welcome {
 pub struct CancelTarget {
     /// Where it runs.
     pub address: Address,
+    /// How it was reached.
+    pub tls: TowardsServers,
     /// Which.
     pub key: BackendKey,
 }
@@ -71,7 +74,7 @@ pub struct Server {
 /// the signal has been delivered, so it cannot hit a later statement (postmaster's ProcessCancelRequest signals before it exits).
 pub async fn cancel(target: &CancelTarget, deadline: Duration) -> bool {
     let sent = async {
-        let mut stream = target.address.dial(deadline).await.ok()?;
+        let mut stream = target.address.dial(&target.tls, deadline).await.ok()?;
         let mut message = Vec::with_capacity(16);
         wire::frontend::cancel_request(&mut message, target.key.pid, &target.key.secret);
         stream.write_all(&message).await.ok()?;

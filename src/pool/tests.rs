@@ -127,6 +127,7 @@ fn settings(size: usize) -> Settings {
         idle_timeout: Duration::ZERO,
         max_lifetime: Duration::ZERO,
         max_prepared: 10,
+        tls: Default::default(),
     }
 }
 

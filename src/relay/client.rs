@@ -10,6 +10,7 @@ use std::{
 use super::Buffers;
 use crate::{
     net::Stream,
+    tls::TowardsClients,
     wire::{Head, WireError, next_head},
 };
 
@@ -51,6 +52,18 @@ impl Client {
     /// A client that has sent nothing yet.
     pub fn new(stream: Stream, buffers: Rc<Buffers>) -> Self {
         Self { stream, out: Vec::new(), eof: false, inbox: Vec::new(), start: 0, end: 0, sent: 0, buffers }
+    }
+
+    /// Lets it begin TLS; what is pending is its hello. Where that fails, or is given up, there is no connection any more.
+    ///
+    /// # Errors
+    /// See [`Stream::accept_tls`].
+    pub async fn accept_tls(&mut self, with: &TowardsClients) -> io::Result<()> {
+        let hello = self.pending().to_vec();
+        self.consume(hello.len());
+        self.rest();
+        self.stream = std::mem::replace(&mut self.stream, Stream::Taken).accept_tls(with, &hello).await?;
+        Ok(())
     }
 
     /// What has arrived and is not consumed.
@@ -147,7 +160,7 @@ impl Client {
         }
         self.out.clear();
         self.sent = 0;
-        Poll::Ready(Ok(()))
+        self.stream.poll_flush(cx)
     }
 
     /// Writes everything.

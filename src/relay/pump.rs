@@ -50,7 +50,7 @@ impl Outgoing {
         }
         self.bytes.clear();
         self.sent = 0;
-        Poll::Ready(Ok(()))
+        server.stream.poll_flush(cx)
     }
 }
 

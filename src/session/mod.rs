@@ -10,6 +10,7 @@ mod cancel;
 mod cycle;
 mod end;
 mod extended;
+mod first;
 mod half_open;
 mod hashing;
 mod introduce;

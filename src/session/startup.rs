@@ -7,6 +7,7 @@ use super::{
     auth::authenticate,
     cancel::LongKey,
     end::End,
+    first::first_packets,
     half_open::{self, HalfOpen},
     probe::Probe,
     state::{Deeds, Pins, Session},
@@ -25,7 +26,7 @@ use crate::{
     sql::StringRules,
     wire::{
         backend::{self, DataRow, ErrorText, Severity, TxStatus},
-        startup::{First, MAX_STARTUP, Protocol, Replication, StartupMessage, next_first},
+        startup::{Protocol, Replication, StartupMessage},
     },
 };
 
@@ -150,7 +151,7 @@ async fn log_in_in_time(
 }
 
 async fn log_in(client: &mut Client, worker: &Rc<Worker>, half_open: half_open::Login) -> Result<Option<Entry>, End> {
-    let Some(startup) = first_packets(client, worker).await? else { return Ok(None) };
+    let Some((startup, channel)) = first_packets(client, worker).await? else { return Ok(None) };
     if startup.needs_negotiation() {
         backend::negotiate_protocol_version(client.say(), startup.agreed().code(), &startup.unknown_options);
     }
@@ -165,7 +166,7 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, half_open: half_open::
             "pgsluice does not carry replication connections; connect to the server itself".into(),
         ));
     }
-    let account = authenticate(client, worker, &snapshot, &startup).await?;
+    let account = authenticate(client, &channel, worker, &snapshot, &startup).await?;
     let user = &account.user;
     let Some((_, database)) = snapshot.database(&startup.database) else {
         return Err(End::Fatal(
@@ -213,38 +214,6 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, half_open: half_open::
         params: answer.params,
         admitted,
     }))
-}
-
-/// Everything before the StartupMessage. `None`: there is nothing to serve.
-async fn first_packets(client: &mut Client, worker: &Worker) -> Result<Option<StartupMessage>, End> {
-    // A client may ask for each kind of encryption once.
-    for _ in 0..3 {
-        let first = loop {
-            match next_first(client.pending()) {
-                Ok(Some((first, used))) => {
-                    client.consume(used);
-                    break first;
-                }
-                Ok(None) if client.pending().len() <= MAX_STARTUP + 4 => client.fill().await?,
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(End::Fatal(error.sqlstate(), error.to_client().into_owned())),
-            }
-        };
-        match first {
-            First::Ssl | First::Gssenc => {
-                client.say().push(b'N');
-                client.flush().await?;
-            }
-            First::Cancel(request) => {
-                if let Some(target) = worker.shared.keys.find(request.pid, &request.key) {
-                    (worker.shared.forward_cancel)(target, request.pid);
-                }
-                return Ok(None);
-            }
-            First::Startup(startup) => return Ok(Some(startup)),
-        }
-    }
-    Err(End::Fatal(SqlState::PROTOCOL_VIOLATION, "too many encryption requests".into()))
 }
 
 /// What the client's parameters come to on a server.

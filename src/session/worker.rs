@@ -122,6 +122,7 @@ impl Worker {
             idle_timeout: pool.idle_timeout,
             max_lifetime: pool.max_lifetime,
             max_prepared: pool.max_prepared,
+            tls: snapshot.config.tls.server.clone(),
         };
         let server_user = found.server_user.as_deref().unwrap_or(&user.name);
         // The keys a client proves are those of its own user, never of the server_user.

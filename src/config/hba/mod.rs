@@ -83,6 +83,8 @@ pub enum HbaMethod {
     ScramSha256,
     /// The password in clear text.
     Password,
+    /// The common name of the client's certificate. Only on `hostssl` lines.
+    Cert,
 }
 
 /// How a client came.
@@ -103,6 +105,13 @@ impl Hba {
     /// The first line for such a client.
     pub fn line(&self, way: Way, database: &str, user: &str) -> Option<&HbaLine> {
         self.lines.iter().find(|line| line.matches(way, database, user))
+    }
+}
+
+impl Hba {
+    /// Does any line?
+    pub(super) fn asks_for_certificates(&self) -> bool {
+        self.lines.iter().any(|line| line.method == HbaMethod::Cert)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::config::fault::{At, Findings};
 
 const KINDS: &str = "local, host, hostssl, hostnossl";
-const METHODS: &str = "trust, reject, scram-sha-256, md5, password";
+const METHODS: &str = "trust, reject, scram-sha-256, md5, password, and cert on hostssl lines";
 const ADDRESSES: &str = "all, a block such as 10.0.0.0/8 or ::1/128, or an address and a mask";
 
 /// Reads a whole file; faulty lines are left out and told.
@@ -72,7 +72,7 @@ fn read_line(line: &Line, findings: &mut Findings) -> Option<HbaLine> {
     let addresses = if kind == HbaKind::Local { Some(None) } else { addresses(&mut reader) };
     // Where an address ends is not known if it is none.
     let addresses = addresses?;
-    let method = method(&mut reader);
+    let method = method(&mut reader, kind);
     if let Some(option) = line.fields.get(reader.next).and_then(|field| field.first()) {
         let name = option.text.split('=').next().unwrap_or_default().to_owned();
         if method.is_some() {
@@ -186,7 +186,7 @@ fn addresses(reader: &mut Reader<'_, '_>) -> Option<Option<Range>> {
     range.map(Some)
 }
 
-fn method(reader: &mut Reader<'_, '_>) -> Option<HbaMethod> {
+fn method(reader: &mut Reader<'_, '_>, kind: HbaKind) -> Option<HbaMethod> {
     let word = reader.single("method", METHODS)?;
     match word.text.as_str() {
         "trust" => return Some(HbaMethod::Trust),
@@ -194,7 +194,11 @@ fn method(reader: &mut Reader<'_, '_>) -> Option<HbaMethod> {
         "md5" => return Some(HbaMethod::Md5),
         "scram-sha-256" => return Some(HbaMethod::ScramSha256),
         "password" => return Some(HbaMethod::Password),
-        "cert" | "ident" | "peer" | "gss" | "sspi" | "ldap" | "radius" | "pam" | "bsd" | "oauth" => {
+        "cert" if kind == HbaKind::HostSsl => return Some(HbaMethod::Cert),
+        "cert" => {
+            reader.fault(word.place, "only hostssl lines can ask for a certificate".to_owned(), METHODS);
+        }
+        "ident" | "peer" | "gss" | "sspi" | "ldap" | "radius" | "pam" | "bsd" | "oauth" => {
             reader.fault(word.place, format!("the method {} is not supported", word.text), METHODS);
         }
         other => reader.fault(word.place, format!("`{other}` is no method"), METHODS),

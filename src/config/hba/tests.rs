@@ -41,7 +41,8 @@ fn the_first_line_that_matches_decides() {
                 \"quoted name\"   alice,\"+bob\"  10.9.0.7/16             scram-sha-256
         host    sameuser        all             2001:db8::/32           trust
         host    replication     all             all                     trust
-        host    last            all             all                     md5";
+        host    last            all             all                     md5
+        hostssl certs           all             all                     cert";
     let hba = hba(text);
     for (from, database, user, wanted) in [
         ("-", "anything", "root", Some((3, HbaMethod::Trust))),
@@ -63,6 +64,8 @@ fn the_first_line_that_matches_decides() {
         ("2001:db8::1", "app", "carol", None),
         ("tls:1.2.3.4", "replication", "carol", None),
         ("tls:1.2.3.4", "last", "carol", Some((13, HbaMethod::Md5))),
+        ("tls:1.2.3.4", "certs", "carol", Some((14, HbaMethod::Cert))),
+        ("1.2.3.4", "certs", "carol", None),
     ] {
         let found = hba.line(way(from), database, user).map(|line| (line.number, line.method));
         assert_eq!(found, wanted, "{from} {database} {user}");
@@ -104,7 +107,9 @@ local all all trust map=x
 host all all 10.0.0.0/8,11.0.0.0/8 md5
 host all all all ldap ldapbindpasswd=hidden
 include other.conf
-host all all all trust extra ldapbindpasswd=hidden";
+host all all all trust extra ldapbindpasswd=hidden
+host all all all cert
+local all all cert";
     let all = read_faults(text);
     let told: Vec<&str> = all.lines().filter(|line| !line.starts_with(' ')).collect();
     let places: Vec<&str> = told.iter().map(|line| line.split(": ").next().expect("a place")).collect();
@@ -129,6 +134,8 @@ host all all all trust extra ldapbindpasswd=hidden";
         "hba:15:18",
         "hba:16:1",
         "hba:17:24",
+        "hba:18:18",
+        "hba:19:15",
     ];
     assert_eq!(places, wanted, "\n{}", told.join("\n"));
     assert!(!all.contains("hidden"), "{all}");

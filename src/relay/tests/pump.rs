@@ -48,7 +48,7 @@ impl Wires {
             params: Params::default(),
             prepared: Prepared::new(1),
             unnamed: None,
-            target: Arc::new(CancelTarget { address: Address::new("nowhere", 0), key }),
+            target: Arc::new(CancelTarget { address: Address::new("nowhere", 0), tls: Default::default(), key }),
             epoch: 0,
             born: now,
             idle_since: now,

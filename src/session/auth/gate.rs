@@ -6,8 +6,9 @@ use crate::{
         AuthMethod,
         hba::{HbaMethod, Way},
     },
-    net::{Peer, Stream},
-    session::{end::End, shared::Snapshot},
+    net::Peer,
+    relay::Client,
+    session::{end::End, first::Channel, shared::Snapshot},
     wire::startup::StartupMessage,
 };
 
@@ -20,17 +21,28 @@ pub(super) enum Gate {
     Password,
 }
 
-fn way(stream: &Stream) -> Way {
-    match stream.peer() {
-        Peer::Ip(address) => Way::Tcp { from: address.ip().to_canonical(), encrypted: false },
+fn way(client: &Client, channel: &Channel) -> Way {
+    match client.stream.peer() {
+        Peer::Ip(address) => {
+            let encrypted = matches!(channel, Channel::Tls(_));
+            Way::Tcp { from: address.ip().to_canonical(), encrypted }
+        }
         Peer::Local => Way::Local,
     }
 }
 
-/// Asks `auth.hba_file`, or else `auth.method`.
-pub(super) fn open(stream: &Stream, snapshot: &Snapshot, startup: &StartupMessage) -> Result<Gate, End> {
+/// Asks `tls.client.mode`, and `auth.hba_file`, or else `auth.method`.
+pub(super) fn open(
+    client: &Client,
+    channel: &Channel,
+    snapshot: &Snapshot,
+    startup: &StartupMessage,
+) -> Result<Gate, End> {
+    if let Some(towards) = &snapshot.config.tls.client {
+        channel.check(client, towards.mode, startup)?;
+    }
     let Some(hba) = &snapshot.config.auth.hba else { return Ok(Gate::Method(snapshot.config.auth.method)) };
-    let way = way(stream);
+    let way = way(client, channel);
     let line = hba.line(way, &startup.database, &startup.user);
     // The words of PostgreSQL's auth.c (ClientAuthentication and its `auth_failed`).
     let refusal = |what: &str| {
@@ -50,5 +62,6 @@ pub(super) fn open(stream: &Stream, snapshot: &Snapshot, startup: &StartupMessag
         Some(HbaMethod::Md5) => Ok(Gate::Method(AuthMethod::Md5)),
         Some(HbaMethod::ScramSha256) => Ok(Gate::Method(AuthMethod::ScramSha256)),
         Some(HbaMethod::Password) => Ok(Gate::Password),
+        Some(HbaMethod::Cert) => Ok(Gate::Method(AuthMethod::Cert)),
     }
 }

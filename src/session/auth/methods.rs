@@ -6,14 +6,14 @@ use crate::{
     base::{Report, SqlState},
     config::Secret,
     relay::Client,
-    session::{account::Account, end::End, worker::Worker},
+    session::{account::Account, end::End, first::Channel, worker::Worker},
     wire::{
         HEAD_BYTES,
         backend::{self},
         frontend::{Password, SaslInitial, tag},
         md5,
         scram::{
-            ChannelBinding, Nonce, Verifier,
+            Nonce, Verifier,
             server::{AwaitFirst, ClientFault},
         },
     },
@@ -28,6 +28,8 @@ pub(super) struct Claim<'a> {
     pub(super) name: &'a str,
     /// Whom that is, if anybody.
     pub(super) account: Option<&'a Arc<Account>>,
+    /// What a SCRAM exchange can be bound to.
+    pub(super) channel: &'a Channel,
     pub(super) worker: &'a Worker,
     /// What users that do not exist seem to have.
     pub(super) iterations: u32,
@@ -83,7 +85,7 @@ impl Claim<'_> {
             ClientFault::WrongProof => self.refused(),
             other => End::Fatal(other.sqlstate(), other.to_client().into_owned()),
         };
-        let first = AwaitFirst::new(self.verifier(), ChannelBinding::Unavailable, Nonce::random());
+        let first = AwaitFirst::new(self.verifier(), self.channel.binding(), Nonce::random());
         backend::authentication_sasl(client.say(), first.mechanisms());
         let body = response(client).await?;
         let initial = SaslInitial::parse(&body)?;

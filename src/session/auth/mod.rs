@@ -6,27 +6,31 @@ mod methods;
 
 use std::sync::Arc;
 
-use super::{account::Account, end::End, shared::Snapshot, worker::Worker};
+use super::{account::Account, end::End, first::Channel, shared::Snapshot, worker::Worker};
 use crate::{base::SqlState, config::AuthMethod, relay::Client, wire::startup::StartupMessage};
 use gate::Gate;
 
 /// Lets the client in as somebody, or not.
 pub(super) async fn authenticate(
     client: &mut Client,
+    channel: &Channel,
     worker: &Worker,
     snapshot: &Snapshot,
     startup: &StartupMessage,
 ) -> Result<Arc<Account>, End> {
-    let gate = gate::open(&client.stream, snapshot, startup)?;
+    let gate = gate::open(client, channel, snapshot, startup)?;
     let name = startup.user.as_str();
     let account = snapshot.account(name);
-    let claim = methods::Claim { name, account, worker, iterations: snapshot.iterations };
+    let claim = methods::Claim { name, account, channel, worker, iterations: snapshot.iterations };
     let method = match gate {
         Gate::Method(method) => method,
         Gate::Password => return claim.password(client).await,
     };
+    if method == AuthMethod::Cert {
+        channel.proves(client, name)?;
+    }
     match method {
-        AuthMethod::Trust => match account {
+        AuthMethod::Trust | AuthMethod::Cert => match account {
             Some(account) => Ok(Arc::clone(account)),
             None => Err(End::Fatal(SqlState::INVALID_AUTHORIZATION, format!("role \"{name}\" does not exist"))),
         },

@@ -88,6 +88,7 @@ pub fn open(binding: &ChannelBinding, nonce: Nonce) -> Opening {
     let bare = format!("n=,r={}", nonce.0);
     let (mechanism, header, data) = match binding {
         ChannelBinding::Unavailable => (SCRAM_SHA_256, "n,,", &[][..]),
+        ChannelBinding::NotOffered => (SCRAM_SHA_256, "y,,", &[][..]),
         ChannelBinding::ServerEndPoint(hash) => (SCRAM_SHA_256_PLUS, "p=tls-server-end-point,,", hash.as_slice()),
     };
     let channel = BASE64_STANDARD.encode([header.as_bytes(), data].concat());

@@ -29,6 +29,9 @@ pub(super) type Sum = [u8; 32];
 pub enum ChannelBinding {
     /// No TLS, or no certificate to bind to: only [`SCRAM_SHA_256`] is offered or chosen.
     Unavailable,
+    /// Towards servers: we could bind, but were not offered to. The server is told, so that it notices if somebody in
+    /// between took its offer away (RFC 5802, 6).
+    NotOffered,
     /// `tls-server-end-point` (RFC 5929): the hash of the server's certificate.
     ServerEndPoint(Vec<u8>),
 }

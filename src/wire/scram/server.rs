@@ -109,7 +109,7 @@ impl AwaitFirst {
     /// The mechanisms to offer in AuthenticationSASL.
     pub fn mechanisms(&self) -> &'static [&'static str] {
         match self.binding {
-            ChannelBinding::Unavailable => &[SCRAM_SHA_256],
+            ChannelBinding::Unavailable | ChannelBinding::NotOffered => &[SCRAM_SHA_256],
             ChannelBinding::ServerEndPoint(_) => &[SCRAM_SHA_256_PLUS, SCRAM_SHA_256],
         }
     }
@@ -125,7 +125,7 @@ impl AwaitFirst {
         } else if mechanism == SCRAM_SHA_256_PLUS.as_bytes() {
             match &self.binding {
                 ChannelBinding::ServerEndPoint(hash) => Some(hash.as_slice()),
-                ChannelBinding::Unavailable => return Err(ClientFault::Mechanism),
+                ChannelBinding::Unavailable | ChannelBinding::NotOffered => return Err(ClientFault::Mechanism),
             }
         } else {
             return Err(ClientFault::Mechanism);
@@ -168,7 +168,7 @@ impl AwaitFirst {
     fn check_flag(&self, flag: &str, bound: bool) -> Result<(), ClientFault> {
         match flag {
             "n" if !bound => Ok(()),
-            "y" if self.binding == ChannelBinding::Unavailable => Ok(()),
+            "y" if !matches!(self.binding, ChannelBinding::ServerEndPoint(_)) => Ok(()),
             "p=tls-server-end-point" if bound => Ok(()),
             "n" | "y" => Err(ClientFault::BindingNegotiation),
             _ if flag.starts_with("p=") && bound => Err(ClientFault::BindingType),

@@ -89,6 +89,9 @@ fn channels_are_bound_or_refused() {
     assert!(login(cheap("x"), password("x"), (plus.clone(), ChannelBinding::Unavailable)).is_ok(), "n is allowed");
     let stripped = login(cheap("x"), password("x"), (ChannelBinding::Unavailable, plus.clone())).unwrap_err();
     assert_eq!(stripped, ClientFault::Mechanism, "PLUS was not offered");
+    assert!(login(cheap("x"), password("x"), (ChannelBinding::Unavailable, ChannelBinding::NotOffered)).is_ok());
+    let taken_away = login(cheap("x"), password("x"), (plus.clone(), ChannelBinding::NotOffered)).unwrap_err();
+    assert_eq!(taken_away, ClientFault::BindingNegotiation, "y, though PLUS was offered");
     assert_eq!(server(cheap("x"), plus).mechanisms(), ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"]);
     assert_eq!(server(cheap("x"), ChannelBinding::Unavailable).mechanisms(), ["SCRAM-SHA-256"]);
 }
