@@ -1,16 +1,17 @@
 //! A raw protocol client: blocking, with a deadline on every read, and no opinion on what is allowed.
 
 use std::{
-    fmt,
-    io::{self, Read, Write},
-    net::{Shutdown, TcpStream},
+    fmt, io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use postgres_protocol::authentication::{md5_hash, sasl};
+use rustls::ClientConfig;
 
 use crate::{
     backend::{Detail, Msg},
+    carrier::Carrier,
     frontend,
 };
 
@@ -161,7 +162,7 @@ pub struct Route {
 /// One connection.
 #[derive(Debug)]
 pub struct Client {
-    stream: TcpStream,
+    stream: Carrier,
     unread: Vec<u8>,
     /// How much of `unread` has been handed out.
     taken: usize,
@@ -178,10 +179,8 @@ pub struct Client {
 impl Client {
     /// A TCP connection on which nothing has been said.
     pub fn dial(port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_nodelay(true)?;
         Ok(Self {
-            stream,
+            stream: Carrier::dial(port)?,
             unread: Vec::new(),
             taken: 0,
             pid: 0,
@@ -189,6 +188,17 @@ impl Client {
             parameters: Vec::new(),
             greeting: Vec::new(),
         })
+    }
+
+    /// Begins TLS on a connection on which nothing is under way.
+    pub fn start_tls(&mut self, config: &Arc<ClientConfig>, name: &str) -> Result<(), Trouble> {
+        assert_eq!(self.unread.len(), self.taken, "bytes in the clear before TLS");
+        self.stream.start_tls(config, name, PATIENCE).map_err(Trouble::Io)
+    }
+
+    /// The other side's certificate in DER, if TLS is on.
+    pub fn certificate(&self) -> Option<Vec<u8>> {
+        self.stream.certificate()
     }
 
     /// Connects and logs in up to the first ReadyForQuery, by whatever method the server asks for.
@@ -305,9 +315,8 @@ impl Client {
         }
         self.unread.drain(..self.taken);
         self.taken = 0;
-        self.stream.set_read_timeout(Some(left)).map_err(Trouble::Io)?;
         let mut chunk = [0; 65_536];
-        match self.stream.read(&mut chunk) {
+        match self.stream.read_within(&mut chunk, left) {
             Ok(0) => Err(Trouble::Eof),
             Ok(n) => {
                 self.unread.extend_from_slice(&chunk[..n]);
@@ -404,7 +413,7 @@ impl Client {
 
     /// Sends FIN but goes on reading.
     pub fn half_close(&mut self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Write)
+        self.stream.half_close()
     }
 
     /// Closes without a word, as a killed client does.

@@ -271,11 +271,15 @@ fn metrics_and_health_are_served(world: &World) {
     }
 }
 
-/// A request in its simplest form: status and body.
 pub fn http(port: u16, path: &str) -> (String, String) {
+    request(port, "GET", path)
+}
+
+/// A request in its simplest form: status and body.
+pub fn request(port: u16, method: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the admin interface");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("send");
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("send");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");

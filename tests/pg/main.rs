@@ -6,6 +6,9 @@
 #![allow(unreachable_pub, reason = "a test binary has no public door; pub marks what the modules share")]
 
 mod backend;
+mod carrier;
+#[allow(dead_code, reason = "shared with unit tests")]
+mod certs;
 mod client;
 mod clients;
 mod fresh;
@@ -22,6 +25,7 @@ mod prepared;
 mod routing;
 mod script;
 mod standby;
+mod tls;
 mod told;
 mod world;
 
@@ -97,6 +101,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
     cases.extend(pools::cases());
+    cases.extend(tls::cases());
     let lacking = [Needs::Pgsluice, Needs::Cache, Needs::Global].into_iter().filter(|needs| !needs.met(via));
     let lacking: Vec<Needs> = lacking.collect();
     let all = cases.len();

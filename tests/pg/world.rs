@@ -17,6 +17,7 @@ use pgsluice::cli::demo::{Cluster, HostAuth, Node, Options, Tethered, cluster::f
 use crate::{
     client::{Client, Login},
     frontend,
+    tls::Papers,
 };
 
 /// What stands between the client and the servers. `PGSLUICE_TEST_VIA` chooses; the others check the tests themselves.
@@ -212,6 +213,8 @@ impl Proxy {
 pub struct World {
     pub via: Via,
     cluster: OnceCell<Cluster>,
+    tls_cluster: OnceCell<Cluster>,
+    papers: OnceCell<Papers>,
     proxies: RefCell<HashMap<Setup, Rc<Proxy>>>,
     standing: RefCell<HashMap<(u16, String), Client>>,
 }
@@ -224,12 +227,33 @@ impl World {
             Ok("pgsluice") | Err(_) => Via::Pgsluice,
             Ok(other) => panic!("PGSLUICE_TEST_VIA={other}: pgsluice, direct or pgbouncer"),
         };
-        Self { via, cluster: OnceCell::new(), proxies: RefCell::default(), standing: RefCell::default() }
+        Self {
+            via,
+            cluster: OnceCell::new(),
+            tls_cluster: OnceCell::new(),
+            papers: OnceCell::new(),
+            proxies: RefCell::default(),
+            standing: RefCell::default(),
+        }
     }
 
     /// A primary and two replicas, shared by all tests that leave them as they were.
     pub fn cluster(&self) -> &Cluster {
         self.cluster.get_or_init(|| start_cluster(2))
+    }
+
+    /// Certificates of everybody.
+    pub fn papers(&self) -> &Papers {
+        self.papers.get_or_init(|| Papers::make(self.cluster()))
+    }
+
+    /// A primary and a replica that let nobody in over TCP without TLS, shared like [`World::cluster`].
+    pub fn tls_cluster(&self) -> &Cluster {
+        self.tls_cluster.get_or_init(|| {
+            let cluster = start_cluster(1);
+            self.papers().arm(&cluster, &self.papers().server, "hostssl all all 127.0.0.1/32 scram-sha-256");
+            cluster
+        })
     }
 
     /// A proxy of this setup in front of the shared cluster; started once, alive to the end of the run.

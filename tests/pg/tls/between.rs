@@ -1,0 +1,148 @@
+//! Somebody between pgsluice and the servers, with a TLS channel of its own to each: found out by channel binding.
+
+use std::{
+    fs,
+    io::{self, ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+use pgsluice::tls::{ClientMode, TowardsClients};
+use rustls::{ClientConnection, ServerConnection, StreamOwned, pki_types::ServerName};
+
+use super::{papers::Hello, tls, towards_servers};
+use crate::{
+    Case, cases,
+    client::{Client, Login},
+    frontend,
+    world::{Setup, World, eventually},
+};
+
+pub fn cases() -> Vec<Case> {
+    Vec::from(cases!("tls", Pgsluice: whoever_stands_between_is_found_out))
+}
+
+/// What the one in between does to what the server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    /// Nothing: listens.
+    Listens,
+    /// Takes SCRAM-SHA-256-PLUS out of the server's offer.
+    HidesTheOffer,
+}
+
+/// Listens on a port of its own and passes everything on to `server`.
+struct Between {
+    port: u16,
+    ended: Arc<AtomicBool>,
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        self.ended.store(true, SeqCst);
+        // Wakes it.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+fn stand_between(world: &World, server: u16, deed: Deed) -> Between {
+    let papers = world.papers();
+    let read = |path| fs::read(path).expect("read");
+    let pair = &papers.elsewhere;
+    let own = TowardsClients::new(ClientMode::Require, &read(&pair.cert), &read(&pair.key), None);
+    let (own, theirs) = (own.expect("papers").settings(), Hello::default().config(papers));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let (port, ended) = (listener.local_addr().expect("an address").port(), Arc::new(AtomicBool::new(false)));
+    let over = Arc::clone(&ended);
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            if over.load(SeqCst) {
+                return;
+            }
+            let (own, theirs, over) = (Arc::clone(&own), Arc::clone(&theirs), Arc::clone(&over));
+            thread::spawn(move || {
+                // Whatever goes wrong ends the connection, as it would for anybody.
+                let _ = relay(near, server, &own, &theirs, deed, &over);
+            });
+        }
+    });
+    Between { port, ended }
+}
+
+fn relay(
+    mut near: TcpStream,
+    server: u16,
+    own: &Arc<rustls::ServerConfig>,
+    theirs: &Arc<rustls::ClientConfig>,
+    deed: Deed,
+    over: &AtomicBool,
+) -> io::Result<()> {
+    let mut far = TcpStream::connect(("127.0.0.1", server))?;
+    let (mut request, mut answer) = ([0; 8], [0; 1]);
+    near.read_exact(&mut request)?;
+    assert_eq!(request.as_slice(), frontend::ssl_request());
+    far.write_all(&request)?;
+    far.read_exact(&mut answer)?;
+    near.write_all(&answer)?;
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    let far_state = ClientConnection::new(Arc::clone(theirs), name).map_err(io::Error::other)?;
+    let near_state = ServerConnection::new(Arc::clone(own)).map_err(io::Error::other)?;
+    for socket in [&near, &far] {
+        socket.set_read_timeout(Some(Duration::from_millis(2)))?;
+    }
+    let (mut near, mut far) = (StreamOwned::new(near_state, near), StreamOwned::new(far_state, far));
+    let mut buf = [0; 16_384];
+    while !over.load(SeqCst) {
+        match near.read(&mut buf) {
+            Ok(0) => return Ok(()),
+            Ok(n) => far.write_all(&buf[..n])?,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+        match far.read(&mut buf) {
+            Ok(0) => return Ok(()),
+            Ok(n) if deed == Deed::HidesTheOffer => near.write_all(&without_plus(&buf[..n]))?,
+            Ok(n) => near.write_all(&buf[..n])?,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// AuthenticationSASL with one mechanism less; anything else as it is.
+fn without_plus(bytes: &[u8]) -> Vec<u8> {
+    let plus: &[u8] = b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0";
+    match bytes.strip_prefix(plus) {
+        Some(rest) => [b"R\0\0\0\x17\0\0\0\x0a", rest].concat(),
+        None => bytes.to_vec(),
+    }
+}
+
+fn whoever_stands_between_is_found_out(world: &World) {
+    let server = world.tls_cluster().primary().port();
+    for (deed, words) in [
+        (Deed::Listens, "SCRAM channel binding check failed"),
+        (Deed::HidesTheOffer, "SCRAM channel binding negotiation error"),
+    ] {
+        let between = stand_between(world, server, deed);
+        // Nothing is verified, so the certificate of whoever is there is taken.
+        let top = tls(&[towards_servers("require", None)]);
+        let nodes = format!(
+            "  tapped: {{ dbname: app, nodes: [{{ host: 127.0.0.1, port: {} }}], pool: {{ checkout_timeout: 1s }} }}\n",
+            between.port
+        );
+        let proxy = world.start_proxy(&Setup::default().top(&top).databases(&nodes), world.tls_cluster());
+        let direct = Client::login(proxy.port, &Login::default());
+        assert_eq!(direct.expect("the servers themselves are reached").value("select 1"), "1");
+        let tapped = Client::login(proxy.port, &Login::default().database("tapped"));
+        assert!(tapped.is_err() || tapped.is_ok_and(|mut c| c.query("select 1").sqlstate().is_some()), "{deed:?}");
+        // Both the probe and the pool have tried.
+        eventually(words, || proxy.log().contains(words));
+    }
+}
