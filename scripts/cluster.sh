@@ -10,6 +10,7 @@
 #   CLUSTER_AUTH=scram-sha-256       how role app logs in (trust | md5 | scram-sha-256)
 #   CLUSTER_CONNECTIONS=200          max_connections of each server
 #   CLUSTER_BUFFERS=32MB             shared_buffers of each server
+#   CLUSTER_TLS=off                  ssl of each server, with a certificate of its own making (on | off)
 #   PG_BIN                           directory of initdb and pg_ctl, when they are not to be guessed
 #
 # Roles, all with the password "secret": app (owns database app; CLUSTER_AUTH), app_md5 and app_scram
@@ -19,6 +20,8 @@ set -euo pipefail
 
 replicas=${CLUSTER_REPLICAS:-2}
 auth=${CLUSTER_AUTH:-scram-sha-256}
+# Also for the replicas' own connections: encryption is for whoever asks for it.
+export PGSSLMODE=disable
 
 die() { echo "cluster.sh: $*" >&2; exit 1; }
 
@@ -78,7 +81,13 @@ fsync = off
 full_page_writes = off
 max_wal_size = 4GB
 logging_collector = off
+ssl = ${CLUSTER_TLS:-off}
 CONF
+    if [ "${CLUSTER_TLS:-off}" = on ]; then
+        # In the data directory, so that the replicas copy it with the rest.
+        as_postgres openssl req -batch -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 30 -subj /CN=localhost \
+            -keyout "$dir/primary/server.key" -out "$dir/primary/server.crt" 2>/dev/null
+    fi
     as_postgres tee "$dir/primary/pg_hba.conf" >/dev/null <<HBA
 local all         all                      trust
 host  all         app_md5    127.0.0.1/32  md5

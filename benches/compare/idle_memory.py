@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Resident memory a proxy spends per idle client: opens N sessions, each having run one query, and waits.
 
-usage: idle_memory.py PORT PID [N] [USER] [PASSWORD] [DATABASE]
+usage: idle_memory.py PORT PID [N] [USER] [PASSWORD] [DATABASE] [tls]
 """
 
 import base64
@@ -10,6 +10,7 @@ import hmac
 import os
 import resource
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -18,11 +19,18 @@ from pathlib import Path
 
 def receive(s: socket.socket) -> tuple[bytes, bytes]:
     """One message: its tag and its body."""
-    head = s.recv(5, socket.MSG_WAITALL)
-    if len(head) < 5:
-        raise ConnectionError("closed by the proxy")
-    length = struct.unpack("!I", head[1:])[0] - 4
-    return head[:1], s.recv(length, socket.MSG_WAITALL) if length else b""
+    head = exactly(s, 5)
+    return head[:1], exactly(s, struct.unpack("!I", head[1:])[0] - 4)
+
+
+def exactly(s: socket.socket, n: int) -> bytes:
+    got = b""
+    while len(got) < n:
+        more = s.recv(n - len(got))
+        if not more:
+            raise ConnectionError("closed by the proxy")
+        got += more
+    return got
 
 
 def send(s: socket.socket, tag: bytes, body: bytes) -> None:
@@ -65,8 +73,19 @@ def until_ready(s: socket.socket, user: str, password: str) -> None:
                 scram(s, password)
 
 
-def session(port: int, user: str, password: str, database: str) -> socket.socket:
+def encrypted(s: socket.socket) -> socket.socket:
+    s.sendall(struct.pack("!II", 8, 80877103))
+    if s.recv(1) != b"S":
+        raise ConnectionError("the proxy offers no TLS")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(s)
+
+
+def session(port: int, user: str, password: str, database: str, tls: bool) -> socket.socket:
     s = socket.create_connection(("127.0.0.1", port), timeout=20)
+    if tls:
+        s = encrypted(s)
     body = struct.pack("!I", 196608) + f"user\0{user}\0database\0{database}\0\0".encode()
     s.sendall(struct.pack("!I", len(body) + 4) + body)
     until_ready(s, user, password)
@@ -92,16 +111,16 @@ def settled_kib(pid: int) -> int:
     return last
 
 
-def bytes_per_client(port: int, pid: int, clients: int, user: str, password: str, database: str) -> tuple[int, int, float]:
+def bytes_per_client(port: int, pid: int, clients: int, user: str, password: str, database: str, tls: bool = False) -> tuple[int, int, float]:
     """Resident KiB with one client and with that many more, and the difference per client in bytes."""
     wanted = clients + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
-    sessions = [session(port, user, password, database)]
+    sessions = [session(port, user, password, database, tls)]
     try:
         before = settled_kib(pid)
-        sessions += [session(port, user, password, database) for _ in range(clients)]
+        sessions += [session(port, user, password, database, tls) for _ in range(clients)]
         after = settled_kib(pid)
     finally:
         for s in sessions:
@@ -113,6 +132,6 @@ if __name__ == "__main__":
     given = sys.argv[1:]
     if len(given) < 2:
         sys.exit(__doc__)
-    port, pid, clients, user, password, database = [*given, *["", "", "1000", "app", "secret", "app"][len(given):]]
-    before, after, each = bytes_per_client(int(port), int(pid), int(clients), user, password, database)
+    port, pid, clients, user, password, database, tls = [*given, *["", "", "1000", "app", "secret", "app", ""][len(given):]]
+    before, after, each = bytes_per_client(int(port), int(pid), int(clients), user, password, database, tls == "tls")
     print(f"{clients} idle clients: {before} KiB -> {after} KiB, {each:.0f} bytes per client")

@@ -47,8 +47,9 @@ def run_pgbench(target: Target, workload: Workload, script: Path | None, seconds
     if script:
         command += ["-f", str(script)]
     before = cpu_seconds(target.pid) if target.pid else 0.0
+    environment = os.environ | {"PGPASSWORD": PASSWORD, "PGSSLMODE": workload.setting.tls.value}
     try:
-        done = subprocess.run([*command, "app"], capture_output=True, text=True, env=os.environ | {"PGPASSWORD": PASSWORD}, timeout=seconds + 30)
+        done = subprocess.run([*command, "app"], capture_output=True, text=True, env=environment, timeout=seconds + 30)
     except subprocess.TimeoutExpired:
         raise BenchError(f"pgbench did not end within {seconds + 30} s") from None
     after = cpu_seconds(target.pid) if target.pid else 0.0

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from workloads import Auth, Cache, Rules, Setting
+from workloads import Auth, Cache, Rules, Setting, Tls
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "benches/compare/rules"
@@ -41,7 +41,7 @@ class Cluster:
 
     def __init__(self, directory: Path, scale: int):
         self.directory = directory / "cluster"
-        options = {"CLUSTER_AUTH": "trust", "CLUSTER_CONNECTIONS": "300", "CLUSTER_BUFFERS": "256MB"}
+        options = {"CLUSTER_AUTH": "trust", "CLUSTER_CONNECTIONS": "300", "CLUSTER_BUFFERS": "256MB", "CLUSTER_TLS": "on"}
         self._script("start", options)
         lines = (self.directory / "ports.env").read_text().split()
         ports = dict(line.split("=", 1) for line in lines)
@@ -119,13 +119,19 @@ def start_pgbouncer(directory: Path, cluster: Cluster, setting: Setting) -> Prox
     port = free_port()
     users, ini = directory / "users.txt", directory / "pgbouncer.ini"
     users.write_text(f'"{setting.auth.role}" "{secret_of(cluster, setting.auth)}"\n')
+    tls = ""
+    if setting.tls is Tls.ON:
+        cert, key = certificate(directory)
+        tls = f"client_tls_cert_file = {cert}\nclient_tls_key_file = {key}\n"
     ini.write_text(f"""[databases]
 app = host=127.0.0.1 port={cluster.primary} dbname=app user=app
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
-auth_type = {setting.auth.method}
+client_tls_sslmode = {setting.tls.value}
+server_tls_sslmode = {setting.tls.value}
+{tls}auth_type = {setting.auth.method}
 auth_file = {users}
 pool_mode = {setting.bouncer_mode}
 default_pool_size = {setting.bouncer_pool}
@@ -137,9 +143,23 @@ log_disconnections = 0
     return Proxy("pgbouncer", directory, port, [shutil.which("pgbouncer") or "/usr/sbin/pgbouncer", "-q", str(ini)], run_as_postgres=True)
 
 
-def pgsluice_config(setting: Setting, port: int, secret: str, nodes: list[str], rules: Rules) -> str:
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """A certificate and its key, the same for both proxies; made at the first call, readable for user postgres."""
+    cert, key = directory / "proxy.crt", directory / "proxy.key"
+    if not cert.exists():
+        subprocess.run(["openssl", "req", "-batch", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "30",
+                        "-subj", "/CN=localhost", "-keyout", key, "-out", cert], check=True, capture_output=True)
+        key.chmod(0o644)
+    return cert, key
+
+
+def pgsluice_config(directory: Path, setting: Setting, port: int, secret: str, nodes: list[str], rules: Rules) -> str:
     patterns = [f'"{RULES}/*.yaml"', *([f'"{RULES}/cache/*.yaml"'] if setting.cache is Cache.ON else [])]
     ruled = f"firewall: {{ mode: protect }}\nrules: [{', '.join(patterns)}]\n" if rules is Rules.ON else ""
+    tls = ""
+    if setting.tls is Tls.ON:
+        cert, key = certificate(directory)
+        tls = f'tls: {{ client: {{ mode: require, cert: "{cert}", key: "{key}" }}, server: {{ mode: require }} }}\n'
     return f"""listen: 127.0.0.1:{port}
 databases:
   app:
@@ -153,18 +173,18 @@ users:
 auth: {{ method: {setting.auth.method} }}
 admin: {{ listen: 127.0.0.1:{free_port()} }}
 log: {{ level: warn }}
-{ruled}"""
+{tls}{ruled}"""
 
 
 def accepts(directory: Path, binary: Path, setting: Setting) -> bool:
     """Whether this pgsluice knows the rules of a setting. An early one may not; then it is measured without, and the record says so."""
     config = directory / "accepts.yaml"
-    config.write_text(pgsluice_config(setting, free_port(), PASSWORD, ["127.0.0.1:1"], Rules.ON))
+    config.write_text(pgsluice_config(directory, setting, free_port(), PASSWORD, ["127.0.0.1:1"], Rules.ON))
     return subprocess.run([binary, "check", "-c", config], capture_output=True, timeout=60).returncode == 0
 
 
 def start_pgsluice(directory: Path, cluster: Cluster, setting: Setting, binary: Path, nodes: list[str], rules: Rules) -> Proxy:
     port = free_port()
     config = directory / "pgsluice.yaml"
-    config.write_text(pgsluice_config(setting, port, secret_of(cluster, setting.auth), nodes, rules))
+    config.write_text(pgsluice_config(directory, setting, port, secret_of(cluster, setting.auth), nodes, rules))
     return Proxy("pgsluice", directory, port, [str(binary), "run", "-c", str(config)])

@@ -30,6 +30,13 @@ class Rules(Enum):
     ON = "on"
 
 
+class Tls(Enum):
+    """TLS on every connection, from pgbench to the proxy and from the proxy to the servers, or on none."""
+
+    OFF = "disable"
+    ON = "require"
+
+
 @dataclass(frozen=True)
 class Setting:
     """What the proxies are started with; workloads of one setting share the processes."""
@@ -38,6 +45,7 @@ class Setting:
     bouncer_mode: str = "transaction"
     bouncer_pool: int = 20
     cache: Cache = Cache.OFF
+    tls: Tls = Tls.OFF
 
 
 # Debian's PgBouncer knows no prepared statements in transaction mode. In session mode every client needs a
@@ -66,6 +74,7 @@ WORKLOADS = [
     *_selects("simple", Setting()),
     *_selects("extended", Setting()),
     *_selects("prepared", SESSION),
+    Workload("select-simple-8-tls", 8, ("-S", "-M", "simple"), setting=Setting(tls=Tls.ON)),
     Workload("rows-simple-4", 4, ("-M", "simple"), script="select pad from wide;\n"),
     Workload("cached-simple-8", 8, ("-M", "simple"), script=HOT_READS, setting=Setting(cache=Cache.ON)),
     Workload("reconnect-trust-8", 8, ("-S", "-C", "-M", "simple")),
