@@ -9,6 +9,8 @@ say "formatting"
 cargo fmt --check
 say "clippy"
 cargo clippy --all-targets -- -D warnings
+say "clippy, without the parser"
+cargo clippy --no-default-features --lib -- -D warnings
 say "floors"
 cargo test -q --test tidy
 if cargo deny --version >/dev/null 2>&1; then

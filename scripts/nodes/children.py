@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/sql/parse/children.rs: for every node kind of PostgreSQL's grammar, all of its child nodes.
+"""Writes src/sql/parse/grammar/children.rs: for every node kind of PostgreSQL's grammar, all of its child nodes.
 
 Run it again when pg_query is updated:
 
-    scripts/nodes/children.py path/to/pg_query/src/protobuf.rs > src/sql/parse/children.rs && cargo fmt
+    scripts/nodes/children.py path/to/pg_query/src/protobuf.rs > src/sql/parse/grammar/children.rs && cargo fmt
 
 The match is exhaustive on purpose: a kind that a new grammar adds does not compile until it is listed here,
 so no expression can hide in a field nobody looks at.

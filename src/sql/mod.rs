@@ -11,7 +11,6 @@ mod hints;
 pub mod lexer;
 mod misroutes;
 mod parse;
-mod relations;
 mod shape;
 mod table;
 mod words;

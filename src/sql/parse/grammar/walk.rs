@@ -7,11 +7,14 @@ use pg_query::{
     protobuf::{self, RangeVar},
 };
 
-use super::{children::each_child, settings};
+use super::{
+    children::each_child,
+    relations::{self, RelationClass},
+    settings,
+};
 use crate::sql::{
     facts::{Effect, Facts, Kind, Name, PrimaryReason, TxVerb},
     functions::{FunctionClass, Functions},
-    relations::{self, RelationClass},
 };
 
 /// What becomes of the code that is being walked.

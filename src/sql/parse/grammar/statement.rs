@@ -289,7 +289,7 @@ impl Walk<'_> {
     /// Something other than a relation is made: it dies with the session if its schema is temporary.
     fn named(&mut self, parts: &[Node]) {
         if let [schema, _] = parts
-            && crate::sql::relations::is_temporary(word(schema))
+            && super::relations::is_temporary(word(schema))
         {
             self.temporary();
         }

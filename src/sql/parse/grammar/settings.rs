@@ -5,11 +5,8 @@ use pg_query::{
     protobuf::{self, DefElem, VariableSetKind, VariableSetStmt, a_const::Val},
 };
 
-use super::walk::Walk;
-use crate::sql::{
-    facts::{Effect, Isolation, Kind, PrimaryReason, TxOptions, TxVerb, Verb},
-    relations,
-};
+use super::{relations, walk::Walk};
+use crate::sql::facts::{Effect, Isolation, Kind, PrimaryReason, TxOptions, TxVerb, Verb};
 
 /// SET and RESET.
 pub(super) fn set(walk: &mut Walk<'_>, set: &VariableSetStmt) -> (Verb, Kind) {
