@@ -1,6 +1,6 @@
 # One word per job. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench bench-compare drivers fuzz-smoke docs clean
+.PHONY: help setup demo test test-matrix lint bench bench-compare drivers fuzz-smoke docs clean
 
 CARGO ?= cargo
 PORT ?= 6432
@@ -18,6 +18,10 @@ demo: setup ## a private primary and two replicas behind pgsluice on port $(PORT
 test: setup ## unit tests, and the black-box tests against real servers
 	$(CARGO) test --lib --bins --tests --examples
 
+test-matrix: setup ## the black-box tests on PostgreSQL 14, 16, 17 and 18
+	@scripts/setup.sh matrix
+	scripts/matrix.sh $(ARGS)
+
 lint: setup ## formatting, clippy, the floors, dependencies
 	@scripts/lint.sh
 
@@ -32,7 +36,7 @@ drivers: ## one small program per client driver, through pgsluice
 	@scripts/setup.sh drivers
 	scripts/drivers.sh $(ARGS)
 
-fuzz-smoke: setup ## a short run of every fuzz target
+fuzz-smoke: setup ## a short run of every fuzz target; ARGS=--long adds five minutes of random clients
 	scripts/fuzz-smoke.sh $(ARGS)
 
 docs: setup ## the library's documentation

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a bare Debian lacks, and says what it cannot install. `setup.sh` for building and testing,
-# `setup.sh compare` and `setup.sh drivers` with what those need besides. Quick when nothing is missing.
+# `setup.sh matrix`, `setup.sh compare` and `setup.sh drivers` with what those need besides. Quick when nothing is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,10 @@ packages="build-essential pkg-config clang libclang-dev postgresql openssl"
 unless() { command -v "$1" >/dev/null || packages="$packages $2"; }
 case $kind in
     base) ;;
+    matrix)
+        unless node nodejs
+        unless npm npm
+        ;;
     compare) packages="$packages python3 pgbouncer" ;;
     drivers)
         packages="$packages python3-venv"
@@ -19,7 +23,7 @@ case $kind in
         unless mvn maven
         # Debian's go is older than pgx asks for; without one that is new enough that driver is skipped, and says so.
         ;;
-    *) echo "setup.sh: base, compare or drivers" >&2; exit 2 ;;
+    *) echo "setup.sh: base, matrix, compare or drivers" >&2; exit 2 ;;
 esac
 
 # apt PACKAGE...: as root, by sudo, or by whoever reads what to type.

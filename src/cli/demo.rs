@@ -208,7 +208,7 @@ impl Load {
             url(port).into(),
         ];
         let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
-        let process = Tethered::start(&cluster.binaries().dir().join("pgbench"), &arguments, &dir.join("pgbench.log"))?;
+        let process = Tethered::start(&cluster.binaries().path("pgbench"), &arguments, &dir.join("pgbench.log"))?;
         Ok(Self { _process: process })
     }
 }

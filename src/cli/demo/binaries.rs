@@ -1,12 +1,6 @@
 //! Where the installed PostgreSQL keeps its programs, and as whom they may run.
 
-use std::{
-    env, fs,
-    os::unix::fs::MetadataExt,
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, fs, os::unix::fs::MetadataExt, os::unix::process::CommandExt, path::PathBuf, process::Command};
 
 use super::cluster::ClusterError;
 
@@ -14,6 +8,8 @@ use super::cluster::ClusterError;
 #[derive(Clone, Debug)]
 pub struct Binaries {
     dir: PathBuf,
+    /// Where psql lies: packages of servers alone leave it out.
+    clients: PathBuf,
     run_as: Option<Account>,
 }
 
@@ -27,27 +23,29 @@ pub struct Account {
 }
 
 impl Binaries {
-    /// Looks in `PG_BIN`, then in `PATH`, then in Debian's versioned directories (the newest wins).
+    /// Looks in `PG_BIN`, then in `PATH`, then in Debian's versioned directories (the newest wins). Clients may lie in another of
+    /// these than the server: psql talks to any version.
     ///
     /// # Errors
-    /// [`ClusterError::NoPostgres`] if no directory has all programs needed, [`ClusterError::NoAccount`] if we
+    /// [`ClusterError::NoPostgres`] if not all programs needed are found, [`ClusterError::NoAccount`] if we
     /// are root and there is no `postgres` account.
     pub fn find() -> Result<Self, ClusterError> {
         let named = env::var_os("PG_BIN").map(PathBuf::from);
         let on_path = env::var_os("PATH").map(|p| env::split_paths(&p).collect::<Vec<_>>()).unwrap_or_default();
-        let dir = named
-            .into_iter()
-            .chain(on_path)
-            .chain(debian_dirs())
-            .find(|dir| ["postgres", "initdb", "psql"].iter().all(|name| dir.join(name).is_file()))
-            .ok_or(ClusterError::NoPostgres)?;
+        let dirs: Vec<PathBuf> = named.into_iter().chain(on_path).chain(debian_dirs()).collect();
+        let first_with = |names: &[&str]| {
+            let has_all = |dir: &&PathBuf| names.iter().all(|name| dir.join(name).is_file());
+            dirs.iter().find(has_all).cloned().ok_or(ClusterError::NoPostgres)
+        };
+        let dir = first_with(&["postgres", "initdb"])?;
+        let clients = if dir.join("psql").is_file() { dir.clone() } else { first_with(&["psql"])? };
         let run_as = if running_as_root() { Some(account("postgres")?) } else { None };
-        Ok(Self { dir, run_as })
+        Ok(Self { dir, clients, run_as })
     }
 
     /// A command for one of the programs, running as the right account.
     pub fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.dir.join(program));
+        let mut command = Command::new(self.path(program));
         self.as_account(&mut command);
         command
     }
@@ -65,9 +63,10 @@ impl Binaries {
         self.run_as
     }
 
-    /// The directory the programs lie in.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// Where one of the programs lies.
+    pub fn path(&self, program: &str) -> PathBuf {
+        let beside = self.dir.join(program);
+        if beside.is_file() { beside } else { self.clients.join(program) }
     }
 }
 
