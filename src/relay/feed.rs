@@ -129,8 +129,8 @@ pub struct Feed {
     parameters: Option<NonZeroU64>,
     /// Why a statement could not be lent under the client's own name: the error its Query has to end with.
     lent_error: Option<(SqlState, Box<[u8]>)>,
-    /// Reported parameters the server has changed.
-    pub reported: Vec<(Box<str>, Box<str>)>,
+    /// Reported parameters the server has changed, and whether the client was told.
+    pub reported: Vec<(Box<str>, Box<str>, bool)>,
     /// The server has completed a DEALLOCATE ALL or DISCARD ALL of the client's: no prepared statement is left.
     pub forgot_statements: bool,
     left: usize,
@@ -303,7 +303,7 @@ impl Feed {
             (tag::PARAMETER_STATUS, _) => {
                 let status = ParameterStatus::parse(body).map_err(|_| malformed)?;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-                self.reported.push((text(status.name), text(status.value)));
+                self.reported.push((text(status.name), text(status.value), matches!(for_client, Move::Pass)));
                 Ok(for_client)
             }
             (tag::NOTICE_RESPONSE, _) => Ok(for_client),
@@ -517,9 +517,13 @@ impl Feed {
         self.queue.drop_locals();
     }
 
-    /// Is the next reply one that the client does not hear?
+    /// Is the next reply one to a statement of ours? A Parse or Close that travels in the client's group is none: its reply comes with
+    /// the client's, when the server flushes, and an error of it is the client's.
     pub fn ours_in_front(&self) -> bool {
-        matches!(self.queue.front(), Some(Owed::Reply { show: Show::Swallow | Show::Collect, .. }))
+        matches!(
+            self.queue.front(),
+            Some(Owed::Reply { what: What::Query | What::Sync, show: Show::Swallow | Show::Collect, .. })
+        )
     }
 
     /// Is the next reply the client's?

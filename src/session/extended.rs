@@ -5,7 +5,7 @@ use super::{
     end::End,
     local::{IN_FAILED, Local, NO_TRANSACTIONS, Ran, error_message, write_error},
     state::{Portal, Session},
-    statements::Named,
+    statements::{Named, Statement},
     tx::Tx,
 };
 use crate::{
@@ -123,12 +123,18 @@ impl Session {
                 wish = wish.and(Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false });
             }
         }
-        if batch.ends != Ends::Sync && wish.place != Where::Primary && self.leaves_portals(&batch.items) {
-            // A replica could not go on with them if the group turns out to write.
+        if batch.ends != Ends::Sync
+            && wish.place != Where::Primary
+            && (self.deeds.left_something() || self.leaves_portals(&batch.items))
+        {
+            // A replica could not go on with them if the group turns out to write; and its session's state would be left there.
             wish = wish.and(Wish { place: Where::Primary, reason: RouteReason::SessionState, repeatable: false });
         }
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
+            if self.skipping {
+                return self.skip(batch).await;
+            }
         }
         self.exchange(&mut batch, wish).await?;
         self.settle().await?;
@@ -460,7 +466,8 @@ impl Session {
     }
 
     /// The group turns out to write after reads of it were answered by a replica: their implicit transaction ends there, the rest goes
-    /// to the primary. Allowed because each statement of it has its own snapshot under READ COMMITTED.
+    /// to the primary. Allowed because each statement of it has its own snapshot under READ COMMITTED. If one of them is now heard to
+    /// have failed, the rest is to be skipped.
     pub(super) async fn leave_replica(&mut self) {
         self.feed.reset();
         frontend::sync(&mut self.outgoing.bytes);
@@ -470,6 +477,9 @@ impl Session {
             self.drop_server(crate::route::Outcome::Failed);
             return;
         }
+        self.skipping = self.feed.error.is_some();
+        self.settle_names();
+        self.settle_server();
         self.group_open = false;
         self.portals.clear();
         self.release().await;
@@ -655,7 +665,7 @@ impl Session {
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() {
                     if self.names.find(&name).is_some() {
-                        return self.poison_duplicate(statement.clone(), &name);
+                        return self.poison_duplicate(statement, &name);
                     }
                     if self.names.len() >= MOST_NAMES || self.names.bytes() + statement.text.len() > MOST_TEXT {
                         return self.poison(
@@ -689,6 +699,10 @@ impl Session {
                 }
                 let found = self.server().map_or(Found::Nothing, |server| server.prepared.touch(id));
                 if !matches!(found, Found::Nothing | Found::Stale) {
+                    if self.status() == TxStatus::Failed {
+                        // Only the server knows whether it takes this text now.
+                        self.try_text(&statement);
+                    }
                     return self.say_in_turn(Names::Change, backend::parse_complete);
                 }
                 self.make(&statement, Found::Something);
@@ -819,7 +833,10 @@ impl Session {
                     frontend::What::Statement => {
                         // Other clients may use it on this server; it leaves by the server's own limit.
                         self.names.change(&name, None);
-                        if self.no_longer_lent(&name) {
+                        // What PREPARE has made goes by the same names.
+                        let by_sql = self.pins.prepare || self.deeds.living;
+                        self.deeds.living |= self.pins.prepare;
+                        if self.no_longer_lent(&name) || by_sql {
                             self.send_raw(item);
                             self.owe(What::Close, Ack::Nothing, Names::Change);
                             return Composed::Sent;
@@ -920,14 +937,19 @@ impl Session {
     }
 
     /// A name that is in use: as on a server, the text's own faults come first.
-    fn poison_duplicate(&mut self, statement: Named, name: &[u8]) -> Composed {
+    fn poison_duplicate(&mut self, statement: &Statement, name: &[u8]) -> Composed {
+        self.try_text(statement);
+        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, b"", &[]);
+        self.feed.queue.push(Owed::Poison(error_message(SqlState::DUPLICATE_STATEMENT, &duplicate(name))));
+        Composed::Poisoned
+    }
+
+    /// Has the server look at a text under a name that means nothing. If it refuses it, that is the client's error.
+    fn try_text(&mut self, statement: &Statement) {
         frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
         self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
         frontend::parse(&mut self.outgoing.bytes, NO_SUCH, &statement.text, &statement.oids);
         self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
-        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, b"", &[]);
-        self.feed.queue.push(Owed::Poison(error_message(SqlState::DUPLICATE_STATEMENT, &duplicate(name))));
-        Composed::Poisoned
     }
 
     fn poison_malformed(&mut self) -> Composed {

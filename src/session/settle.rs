@@ -181,6 +181,7 @@ impl Session {
         if self.deeds.left_something() {
             let theirs = self.deeds.living || !self.deeds.touched.is_empty();
             Box::pin(self.read_back()).await;
+            self.tell_defaults();
             if theirs && self.held.is_none() {
                 // What the client was told it has set is not known, so nothing can be run for it any more.
                 let message = "the server connection was lost before the session's settings could be read back";
@@ -314,8 +315,9 @@ impl Session {
             let is_default = match &**name {
                 "role" => value.as_deref() == Some("none"),
                 "session_authorization" => value.as_deref() == login.as_deref(),
-                // A reset that was not rolled back: the value is the server's default, whatever it is.
-                _ => *last == Last::Reset && (!rolled_back || value.as_deref() != self.params.value(name)),
+                // A reset that was not rolled back: the value is the server's default, whatever it is. Of one that may have been, the
+                // list of what was set tells (see `learn_settings`), except for names with a dot; those are mostly empty by default.
+                _ => *last == Last::Reset && (!rolled_back || value.as_deref().is_none_or(str::is_empty)),
             };
             let value = value.filter(|_| !is_default);
             // A client's default is what it asked for at login, which this server never heard of.
@@ -358,7 +360,8 @@ impl Session {
             .filter_map(|row| {
                 let row = DataRow::parse(row).ok()?;
                 let mut columns = row.columns().map(|v| text(v.ok().flatten()));
-                Some((columns.next()??, columns.next()??))
+                // The view has TimeZone where everybody else says timezone.
+                Some((columns.next()??.to_ascii_lowercase(), columns.next()??))
             })
             .filter(|(name, value)| match name.as_str() {
                 "role" => value != "none",

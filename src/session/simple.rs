@@ -4,7 +4,7 @@ use super::{
     cycle::{Composing, Load},
     end::End,
     local::{Local, NO_TRANSACTIONS, write_error},
-    state::Session,
+    state::{Deeds, Session},
     statements::{deallocated, names_in_sql},
     tx::Tx,
 };
@@ -119,6 +119,10 @@ impl Session {
         let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
+            if self.skipping {
+                self.names.put_unnamed(unnamed);
+                return self.never_ran(total).await;
+            }
         }
         self.exchange(&mut load, wish).await?;
         if self.group_has_failed() {
@@ -166,10 +170,20 @@ impl Session {
         let mut load = Whole { total, here, consumed: false, shape: None };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
+            if self.skipping {
+                return self.never_ran(total).await;
+            }
         }
         self.exchange(&mut load, wish).await?;
         self.settle().await?;
         Ok(())
+    }
+
+    /// The group before this message has failed, so a server would have skipped it. What was noted of it did not happen.
+    async fn never_ran(&mut self, total: usize) -> Result<(), End> {
+        self.deeds = Deeds::default();
+        self.names_in_sql.clear();
+        self.discard(total).await
     }
 
     /// Answers what needs no server; false if it does.

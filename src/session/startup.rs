@@ -78,6 +78,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 params: entry.params.clone(),
                 startup: entry.params,
                 strings: entry.strings,
+                told: entry.told,
                 pins: Pins::default(),
                 deeds: Deeds::default(),
                 floor: Floor::None,
@@ -113,6 +114,7 @@ struct Entry {
     database: Box<str>,
     params: Params,
     strings: StringRules,
+    told: Vec<(Box<str>, Box<str>)>,
     admitted: Admitted,
 }
 
@@ -211,6 +213,7 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, half_open: half_open::
         tenant,
         database: startup.database.as_str().into(),
         strings: answer.strings,
+        told: answer.told(),
         params: answer.params,
         admitted,
     }))
@@ -300,7 +303,7 @@ async fn try_on_server(probe: &Probe<'_>, lease: Lease, asked: &Asked) -> Result
         // As a server says it: a bad parameter in the startup packet is fatal.
         return Err(End::Fatal(sqlstate, message.into()));
     }
-    for (name, value) in feed.reported {
+    for (name, value, _) in feed.reported {
         match reported.iter_mut().find(|(n, _)| *n == name) {
             Some(known) => known.1 = value,
             None => reported.push((name, value)),

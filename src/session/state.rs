@@ -21,7 +21,7 @@ use crate::{
     relay::{Client, Feed, Outgoing},
     route::Floor,
     sql::{Encoding, StringRules},
-    wire::backend::{ResultType, TxStatus},
+    wire::backend::{self, ResultType, TxStatus},
 };
 
 /// A server connection the session holds.
@@ -152,6 +152,8 @@ pub(super) struct Session {
     pub params: Params,
     pub startup: Params,
     pub strings: StringRules,
+    /// Reported parameters that the client asked for at login, and what it was told last that they are.
+    pub told: Vec<(Box<str>, Box<str>)>,
     pub pins: Pins,
     pub deeds: Deeds,
     pub floor: Floor,
@@ -198,11 +200,24 @@ impl Session {
 
     /// The settings that decide how literals are read.
     pub(super) fn note_reported(&mut self) {
-        for (name, value) in self.feed.reported.drain(..) {
+        for (name, value, was_told) in self.feed.reported.drain(..) {
             match &*name {
                 "standard_conforming_strings" => self.strings.standard_conforming_strings = &*value == "on",
                 "client_encoding" => self.strings.encoding = Encoding::of(&value),
                 _ => {}
+            }
+            if let Some(told) = self.told.iter_mut().find(|(known, _)| was_told && *known == name) {
+                told.1 = value;
+            }
+        }
+    }
+
+    /// A server resets a parameter to a default of its own, and reports that. The client's default is what it asked for at login.
+    pub(super) fn tell_defaults(&mut self) {
+        for (name, told) in &mut self.told {
+            if let Some(value) = self.params.value(&name.to_ascii_lowercase()).filter(|value| *value != &**told) {
+                backend::parameter_status(self.client.say(), name.as_bytes(), value.as_bytes());
+                *told = value.into();
             }
         }
     }

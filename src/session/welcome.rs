@@ -14,7 +14,11 @@ use super::wishes;
 use crate::{
     pool::Params,
     sql::{Encoding, StringRules},
-    wire::{HEAD_BYTES, backend, next_head},
+    wire::{
+        HEAD_BYTES,
+        backend::{self, ParameterStatus},
+        next_head,
+    },
 };
 
 /// How long an answer is believed. A default changed by ALTER ROLE or ALTER DATABASE is seen after that.
@@ -100,6 +104,27 @@ impl Answer {
         }
         let params = Params::default().with(params.iter().map(|(name, shown)| (*name, Some(&**shown))));
         Some(Self::new(&reported, params))
+    }
+
+    /// Which of the wishes the client was told of, and how.
+    pub(super) fn told(&self) -> Vec<(Box<str>, Box<str>)> {
+        let mut told = Vec::new();
+        if self.params.is_empty() {
+            return told;
+        }
+        let mut rest = &*self.statuses;
+        while let Ok(Some(head)) = next_head(rest, u32::MAX) {
+            let Some((status, after)) = rest.split_at_checked(head.total()) else { break };
+            if let Ok(status) = ParameterStatus::parse(&status[HEAD_BYTES..]) {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let (name, value) = (text(status.name), text(status.value));
+                if self.params.value(&name.to_ascii_lowercase()).is_some() {
+                    told.push((name.into(), value.into()));
+                }
+            }
+            rest = after;
+        }
+        told
     }
 
     /// From what a server reported.

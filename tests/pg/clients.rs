@@ -15,7 +15,7 @@ use crate::{
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::from(cases!("clients", Nothing:
         everybody_gets_their_own_answer, leaving_in_any_state_leaves_nothing, half_closed_clients_get_their_answer,
-        cancel_reaches_the_statement, cancel_of_an_idle_client_hurts_nobody, terminated_server_is_one_error,
+        cancel_reaches_the_statement, cancel_reaches_a_statement_the_server_had_to_learn, cancel_of_an_idle_client_hurts_nobody, terminated_server_is_one_error,
         a_large_result_streams, a_large_parameter_arrives, a_slow_reader_holds_up_nobody));
     all.extend(cases!("clients", Pgsluice:
         no_free_connection_is_one_error_per_sync, a_login_does_not_wait_for_a_busy_server, waiting_is_in_turn, servers_never_exceed_the_pool, an_old_cancel_key_is_worthless));
@@ -156,6 +156,25 @@ fn cancel_reaches_the_statement(world: &World) {
         client.query("rollback");
         assert_eq!(client.value("select 1"), "1");
     }
+}
+
+/// A server connection that lacks the client's statement is told it in the same write, and says so only when all is done.
+fn cancel_reaches_a_statement_the_server_had_to_learn(world: &World) {
+    let proxy = world.proxy(&Setup::default().primary_only());
+    let mut client = proxy.login();
+    let asleep = "select pg_sleep(10), 1 for update";
+    assert_eq!(client.ask(&[frontend::parse("s", asleep, &[]), frontend::sync()].concat()).letters(), "1 Z(I)");
+    let mut other = proxy.login();
+    assert_eq!(other.query("deallocate all").letters(), "C(DEALLOCATE ALL) Z(I)");
+    let run = [frontend::bind("", "s", &Values::default()), frontend::execute("", 0), frontend::sync()].concat();
+    client.send(&run).expect("send");
+    let running = "select count(*) from pg_stat_activity where usename = 'app' and wait_event = 'PgSleep'";
+    eventually("the statement to run", || world.superuser(running) != "0");
+    client.cancel(proxy.port).expect("cancel");
+    let (reply, trouble) = client.recv_until(b'Z', 1);
+    assert!(trouble.is_none(), "{trouble:?}");
+    assert_eq!(reply.sqlstate().as_deref(), Some("57014"), "{}", reply.letters());
+    assert_eq!(client.value("select 1"), "1");
 }
 
 /// B-cancel: a key whose owner runs nothing must not stop whoever has the server connection now.

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    Case, cases,
+    Case,
+    backend::Msg,
+    cases,
     client::{Client, Login, Trouble, V3},
     frontend,
     world::{Setup, World},
@@ -12,7 +14,7 @@ use crate::{
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::from(cases!("login", Nothing:
         by_scram, wrong_password_and_unknown_user_look_the_same, encryption_is_refused_in_one_byte,
-        versions_are_negotiated, parameters_are_reported, rubbish_before_login, rubbish_after_login,
+        versions_are_negotiated, parameters_are_reported, a_reset_tells_what_startup_asked_for, rubbish_before_login, rubbish_after_login,
         terminate_instead_of_a_password));
     all.extend(cases!("login", Pgsluice:
         by_md5_and_trust, gssapi_is_refused_in_one_byte, unknown_database, a_silent_client_is_cut, silent_clients_keep_nobody_out, too_many_clients));
@@ -111,6 +113,34 @@ fn parameters_are_reported(world: &World) {
         all
     };
     assert_eq!(sorted(&proxied), sorted(&native));
+}
+
+/// A client that believes what it is told (pgjdbc its time zone) must be told its own default, not that of the server it was lent.
+fn a_reset_tells_what_startup_asked_for(world: &World) {
+    let asked = Login::default().param("application_name", "mine").param("TimeZone", "Asia/Seoul");
+    let mut client = world.proxy(&Setup::default()).login_as(&asked);
+    let mut told = client.parameters.clone();
+    let says = [
+        "reset application_name",
+        "set timezone = 'UTC'",
+        "reset timezone",
+        "set application_name = 'x'; set timezone = 'Asia/Tokyo'",
+        "begin; reset all; commit",
+        "set application_name = ''",
+        "discard all",
+    ];
+    for sql in says {
+        let mut said = client.query(sql).0;
+        // What is told behind ReadyForQuery comes before the next answer.
+        said.extend(client.query("select 1").0);
+        for (name, value) in said.iter().filter_map(Msg::parameter) {
+            told.iter_mut().find(|(n, _)| *n == name).expect("a parameter reported at login").1 = value;
+        }
+        for name in ["application_name", "TimeZone"] {
+            let known = told.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+            assert_eq!(known, Some(client.value(&format!("show {name}"))), "{name} after {sql}");
+        }
+    }
 }
 
 /// Whatever comes before login, the answer is an error or the end of the connection, and others go on.

@@ -153,7 +153,7 @@ pub(super) fn learnt(feed: &Feed) -> String {
     notes.extend(code(&feed.hidden_error).map(|code| format!("hidden={code}")));
     notes.extend(code(&feed.fatal).map(|code| format!("fatal={code}")));
     notes.extend(feed.rows.iter().map(|row| format!("row={}", String::from_utf8_lossy(row))));
-    notes.extend(feed.reported.iter().map(|(name, value)| format!("{name}={value}")));
+    notes.extend(feed.reported.iter().map(|(name, value, _)| format!("{name}={value}")));
     notes.extend(feed.skipped.iter().map(|ack| match ack {
         Ack::Nothing => "skipped".to_owned(),
         Ack::OnTrial(id) => format!("skipped${}", id.0),
