@@ -22,6 +22,7 @@ mod lost;
 mod nodes;
 mod pools;
 mod prepared;
+mod random;
 mod routing;
 mod script;
 mod standby;
@@ -102,6 +103,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(lifecycle::cases());
     cases.extend(pools::cases());
     cases.extend(tls::cases());
+    cases.extend(random::cases());
     let lacking = [Needs::Pgsluice, Needs::Cache, Needs::Global].into_iter().filter(|needs| !needs.met(via));
     let lacking: Vec<Needs> = lacking.collect();
     let all = cases.len();
