@@ -77,6 +77,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         generation: AtomicU64::new(1),
         singles: Singles::default(),
         unreached: Repeats::default(),
+        unasked: Repeats::default(),
         lost: Repeats::default(),
         schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),

@@ -443,6 +443,13 @@ impl fmt::Debug for Database {
     }
 }
 
+impl Secret {
+    /// Tells verifiers and hashes from clear text, as PostgreSQL does; `None` for what is none of them.
+    pub fn read(text: &str) -> Option<Self> {
+        verifier::secret(text).ok()
+    }
+}
+
 impl User {
     /// May it use the database of this name? `*` in its list: any.
     pub fn may_use(&self, database: &str) -> bool {

@@ -182,11 +182,11 @@ section! {
         hba_file: Option<String> = "null";
         /// Fetches user and secret of $1 from a server, for users that have no password here
         query: Option<String> = "null";
-        /// Runs query, and nodes are probed as it, where a database has no server_user
+        /// Runs query; null: each database's server_user does. Where a database has none, nodes are probed as this user
         user: Option<String> = "null";
         /// The password of user, in clear text; null: that of the same name in users
         password: Option<String> = "null";
-        /// The database on the servers in which query runs; null: the one the client wants
+        /// The database on the servers in which query runs; null: the one the client wants (for "*": postgres)
         database: Option<String> = "null";
     }
 }

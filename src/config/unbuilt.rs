@@ -37,8 +37,6 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
             findings.fault(at, message, allowed);
         }
     };
-    let auth = &raw.auth.value;
-    refuse(auth.query.value.is_some(), &auth.query.at, "null");
     let guard = &raw.session_guard.value;
     refuse(guard.mode.value != GuardMode::Pin, &guard.mode.at, "pin");
     for (_, mode) in guard.features.value.each() {

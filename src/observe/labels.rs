@@ -56,6 +56,17 @@ labels! {
         /// Anything else: it left, broke the protocol, or no server answered.
         Failed = "failed",
     }
+    /// What became of the search for a user by `auth.query`: label `outcome`.
+    LookupEnd {
+        /// It was told not long ago.
+        Kept = "kept",
+        /// A server knows it.
+        Found = "found",
+        /// A server does not know it.
+        Unknown = "unknown",
+        /// No server could say.
+        Failed = "failed",
+    }
     /// A limit that was reached: label `limit`.
     LimitHit {
         /// `limits.clients`.

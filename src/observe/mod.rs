@@ -10,7 +10,7 @@ mod repeats;
 mod scrape;
 mod worker;
 
-pub use labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, Sent};
+pub use labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, LookupEnd, Sent};
 pub use logging::{LogControl, LogError, install};
 pub use metrics::{Metrics, NodeFacts, Words};
 pub use repeats::{QUIET, Repeated, Repeats};

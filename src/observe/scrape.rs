@@ -11,18 +11,19 @@ use prometheus::{
 };
 
 use super::{
-    labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, Sent},
+    labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, LookupEnd, Sent},
     metrics::{Names, NodeFacts, Words},
     worker::{BOUNDS_US, HISTOGRAM, Table, WorkerMetrics},
 };
 
 /// Name, help, labels. interface.md fixes the names.
-const FAMILIES: [(&str, &str, &[&str]); 16] = [
+const FAMILIES: &[(&str, &str, &[&str])] = &[
     ("pgsluice_statements_total", "Statements by where they went and why", &["database", "route", "reason"]),
     ("pgsluice_statement_seconds", "From the request to the end of its answer", &["database", "role"]),
     ("pgsluice_clients", "Clients by what they are doing", &["database", "state"]),
     ("pgsluice_servers", "Server connections by what they are doing", &["database", "node", "state"]),
     ("pgsluice_logins_total", "Logins by how they ended", &["outcome"]),
+    ("pgsluice_lookups_total", "Searches for users by auth.query, by what came out", &["outcome"]),
     ("pgsluice_half_open_logins", "Clients that have not proved yet who they are", &[]),
     ("pgsluice_limits_total", "Limits that were reached", &["limit"]),
     ("pgsluice_checkout_seconds", "Wait for a server connection", &[]),
@@ -161,6 +162,7 @@ impl Collector for Scrape {
         page.histogram("pgsluice_checkout_seconds", &[], checkouts);
         self.words(&mut page, "pgsluice_classify_total", "path", ClassifyPath::WORDS, |worker| &worker.classified);
         self.words(&mut page, "pgsluice_logins_total", "outcome", LoginEnd::WORDS, |worker| &worker.logins);
+        self.words(&mut page, "pgsluice_lookups_total", "outcome", LookupEnd::WORDS, |worker| &worker.lookups);
         page.gauge("pgsluice_half_open_logins", &[], self.sum(|worker| &worker.half_open, 0) as f64);
         self.words(&mut page, "pgsluice_limits_total", "limit", LimitHit::WORDS, |worker| &worker.limits);
         self.words(&mut page, "pgsluice_pins_total", "reason", self.words.pins, |worker| &worker.pins);

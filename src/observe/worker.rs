@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, Sent},
+    labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, LookupEnd, Sent},
     metrics::{SLOTS, Words},
 };
 
@@ -33,6 +33,7 @@ pub struct WorkerMetrics {
     pub(super) pins: Table,
     pub(super) taps_dropped: Table,
     pub(super) logins: Table,
+    pub(super) lookups: Table,
     pub(super) half_open: Table,
     pub(super) limits: Table,
     pub(super) prepared_texts: Table,
@@ -88,6 +89,7 @@ impl WorkerMetrics {
             pins: Table::new(words.pins.len()),
             taps_dropped: Table::new(words.taps.len()),
             logins: Table::new(LoginEnd::WORDS.len()),
+            lookups: Table::new(LookupEnd::WORDS.len()),
             half_open: Table::new(1),
             limits: Table::new(LimitHit::WORDS.len()),
             prepared_texts: Table::new(1),
@@ -140,6 +142,11 @@ impl WorkerMetrics {
     /// A login is over.
     pub fn login(&self, end: LoginEnd) {
         self.logins.add(end.index(), 1);
+    }
+
+    /// A user was looked for.
+    pub fn lookup(&self, end: LookupEnd) {
+        self.lookups.add(end.index(), 1);
     }
 
     /// So many clients have not proved yet who they are.

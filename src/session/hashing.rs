@@ -23,7 +23,8 @@ impl Hashing {
         self.run(move || verifier.keys_of(&password)).await.flatten()
     }
 
-    async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    /// Runs what may hash. `None`: it panicked, or the process is ending.
+    pub(super) async fn run<T: Send + 'static>(&self, hash: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let room = Arc::clone(&self.room).acquire_owned().await.ok()?;
         let hashed = tokio::task::spawn_blocking(move || {
             // Also if nobody waits for it any more.

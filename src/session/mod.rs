@@ -16,6 +16,7 @@ mod hashing;
 mod introduce;
 mod lent;
 mod local;
+mod lookup;
 mod place;
 mod probe;
 mod route_shown;

@@ -132,7 +132,7 @@ impl Session {
                 Err(error) => {
                     let doubtful = match &error {
                         CheckoutError::Connect(connect) => {
-                            self.worker.shared.no_connection(&self.tenant.database.nodes[node].name, connect);
+                            self.worker.no_connection(&self.tenant, node, connect);
                             connect.doubts_node()
                         }
                         CheckoutError::Timeout(_) | CheckoutError::Canceled | CheckoutError::Closed => false,

@@ -14,12 +14,24 @@ use crate::{
     base::{Report, SqlState},
     pool::{CheckoutError, Lease, Params, Welcome},
     relay::{Ack, Feed, Names, Outcome, Owed, Show, What},
-    route::{Health, Role},
+    route::{ClusterView, Health, Role},
     wire::{backend::TxStatus, frontend},
 };
 
 /// A server answers such a question at once or not at all.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// `nodes` nodes in the order to ask them: the primary first, but a login must not need it.
+pub(super) fn order(view: &ClusterView, nodes: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..nodes).collect();
+    order.sort_by_key(|i| match view.nodes.get(*i) {
+        _ if view.primary == Some(*i) => 0,
+        Some(node) if node.health == Health::Up && node.role == Role::Replica => 1,
+        Some(node) if node.health == Health::Unknown => 2,
+        _ => 3,
+    });
+    order
+}
 
 /// Asks for one tenant.
 pub(super) struct Probe<'a> {
@@ -32,22 +44,15 @@ impl<'a> Probe<'a> {
         Self { worker, tenant }
     }
 
-    /// Nodes in the order to ask them: the primary first, but a login must not need it.
+    /// Nodes in the order to ask them.
     fn order(&self) -> Vec<usize> {
         let view = self.tenant.view.load_full();
-        let mut order: Vec<usize> = (0..self.tenant.locals.len()).collect();
-        order.sort_by_key(|i| match view.nodes.get(*i) {
-            _ if view.primary == Some(*i) => 0,
-            Some(node) if node.health == Health::Up && node.role == Role::Replica => 1,
-            Some(node) if node.health == Health::Unknown => 2,
-            _ => 3,
-        });
         for (node, local) in self.tenant.locals.iter().enumerate() {
             if let Some(seen) = view.nodes.get(node) {
                 local.pool.require_epoch(seen.epoch);
             }
         }
-        order
+        order(&view, self.tenant.locals.len())
     }
 
     /// A server that is free right now.
@@ -92,7 +97,7 @@ impl<'a> Probe<'a> {
 
     fn failed(&self, node: usize, error: &CheckoutError) -> End {
         if let CheckoutError::Connect(error) = error {
-            self.worker.shared.no_connection(&self.tenant.database.nodes[node].name, error);
+            self.worker.no_connection(self.tenant, node, error);
         }
         End::Fatal(error.sqlstate(), error.to_client().into_owned())
     }

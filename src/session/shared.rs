@@ -12,7 +12,9 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{account::Account, admission::Admission, cancel::Keys, hashing::Hashing, welcome::Singles};
+use super::{
+    account::Account, admission::Admission, cancel::Keys, hashing::Hashing, lookup::Lookups, welcome::Singles,
+};
 use crate::{
     base::{Clock, Generation, NodeId},
     config::{Config, Database, Secret, User},
@@ -32,6 +34,8 @@ pub struct Snapshot {
     /// Per database, in the configuration's order: what is known of its nodes, published by the control plane.
     pub views: Vec<Arc<ArcSwap<ClusterView>>>,
     accounts: HashMap<Box<str>, Arc<Account>>,
+    /// Those who are not configured, if they are looked up.
+    pub(super) lookups: Option<Arc<Lookups>>,
     /// PBKDF2 rounds that unknown users seem to have: those of most known ones.
     pub(super) iterations: u32,
     /// Most known users have a verifier, rather than anything that answers an MD5 challenge.
@@ -55,7 +59,12 @@ impl Snapshot {
         let scram = accounts.values().filter(|account| matches!(account.user.secret, Secret::Verifier(_))).count();
         // Without any it is as with PostgreSQL's default of password_encryption.
         let mostly_scram = scram * 2 >= accounts.len();
-        Self { generation, config, views, accounts, iterations, mostly_scram }
+        let lookups = config.auth.query.as_ref().map(|_| {
+            // What was told stays true if the question and who asks it stay the same.
+            let kept = old.filter(|old| old.config.auth == config.auth).and_then(|old| old.lookups.clone());
+            kept.unwrap_or_else(|| Arc::new(Lookups::new(config.workers)))
+        });
+        Self { generation, config, views, accounts, lookups, iterations, mostly_scram }
     }
 
     /// The database a client may name, and its index: an exact name wins over `*`.
@@ -98,6 +107,8 @@ pub struct Shared {
     pub singles: Singles,
     /// Nodes that gave no connection.
     pub unreached: Repeats,
+    /// Databases whose users could not be looked up.
+    pub unasked: Repeats,
     /// Nodes that ended a connection in use.
     pub lost: Repeats,
     /// See [`Shared::schema`].
@@ -156,11 +167,21 @@ impl Shared {
         }
     }
 
+    /// Users of a database could not be looked up. Said once, then counted.
+    pub(super) fn lookup_failed(&self, database: &str, error: &dyn Display) {
+        if self.unasked.is_new(database, error, Instant::now()) {
+            tracing::warn!(database, %error, "auth.query failed");
+        }
+    }
+
     /// Says what was only counted for a while.
     pub(super) fn sum_up(&self, now: Instant) {
         let seconds = QUIET.as_secs();
         for Repeated { about, words, times } in self.unreached.due(now) {
             tracing::warn!(node = %about, times, seconds, error = words, "no connection to node, again and again");
+        }
+        for Repeated { about, words, times } in self.unasked.due(now) {
+            tracing::warn!(database = %about, times, seconds, error = words, "auth.query fails again and again");
         }
         for Repeated { about, words, times } in self.lost.due(now) {
             tracing::warn!(node = %about, times, seconds, why = words, "more server connections were lost");

@@ -18,10 +18,11 @@ use crate::{
     config::{Database, Limits, User},
     net::Address,
     observe::WorkerMetrics,
-    pool::{Local, Login, PoolKey, Proof, Settings},
+    pool::{ConnectError, Local, Login, PoolKey, Proof, Settings},
     relay::Buffers,
     route::{ClusterView, Dice, NodeLoad},
     sql::{Classifier, Misroutes},
+    wire::scram::client::ServerFault,
 };
 
 /// What sessions on one thread share. Never crosses to another.
@@ -159,6 +160,19 @@ impl Worker {
         Some(tenant)
     }
 
+    /// A node gave no connection to somebody.
+    pub(super) fn no_connection(&self, tenant: &Tenant, node: usize, error: &ConnectError) {
+        if let Some(node) = tenant.database.nodes.get(node) {
+            self.shared.no_connection(&node.name, error);
+        }
+        if matches!(error, ConnectError::Scram(ServerFault::ForeignKeys)) {
+            // Its password was changed: the next login is to hear of that.
+            if let Some(lookups) = &self.shared.snapshot.load().lookups {
+                lookups.forget(&tenant.database.name, &tenant.account.user.name);
+            }
+        }
+    }
+
     /// Sessions living here.
     pub fn sessions(&self) -> usize {
         self.live.get()
@@ -207,7 +221,11 @@ impl Worker {
                 });
             }
         }
-        let generation = self.shared.snapshot.load().generation;
+        let snapshot = self.shared.snapshot.load();
+        for (_, pool) in snapshot.lookups.iter().flat_map(|lookups| lookups.pools().all()) {
+            pool.sweep(self.index, now);
+        }
+        let generation = snapshot.generation;
         // A client may ask a `*` entry for any name; what nobody uses and has no connections costs nothing to make again.
         self.tenants.borrow_mut().retain(|_, tenant| {
             let used = Rc::strong_count(tenant) > 1 || tenant.locals.iter().any(|local| local.pool.census().0 > 0);
@@ -215,6 +233,9 @@ impl Worker {
         });
         if self.index == 0 {
             self.shared.pools.forget_unused();
+            if let Some(lookups) = &snapshot.lookups {
+                lookups.pools().forget_unused();
+            }
             self.shared.sum_up(now);
         }
         self.intern.sweep();

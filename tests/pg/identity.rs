@@ -56,7 +56,7 @@ fn role(world: &World, name: &str) -> String {
 }
 
 /// Servers are logged in to as app, whoever the client is.
-const SHARED: &str = "  shared: { dbname: app, nodes: [{nodes}], server_user: app, server_password: secret }\n";
+pub const SHARED: &str = "  shared: { dbname: app, nodes: [{nodes}], server_user: app, server_password: secret }\n";
 
 /// Secrets in every form; all of the password `secret`. Nodes are probed as the first who has a password in clear text.
 fn users(world: &World) -> String {
@@ -164,7 +164,7 @@ fn every_method_with_every_secret(world: &World) {
 
 /// Nanoseconds that the threads that serve or hash have been at work; the main thread probes the nodes meanwhile. Wall time would tell
 /// how busy the machine is.
-fn work(proxy: &Proxy) -> u64 {
+pub fn work(proxy: &Proxy) -> u64 {
     let pid = proxy.process().expect("a process").pid().to_string();
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process").flatten();
     let times = tasks.filter(|task| task.file_name().to_str() != Some(&pid)).filter_map(|task| {

@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// The value of a metric, by its name with labels.
-fn metric(proxy: &Proxy, name: &str) -> f64 {
+pub fn metric(proxy: &Proxy, name: &str) -> f64 {
     let (_, body) = http(proxy.admin, "/metrics");
     let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no metric {name}")).parse().expect("a number")

@@ -18,6 +18,7 @@ mod identity;
 mod lifecycle;
 mod limits;
 mod login;
+mod lookup;
 mod lost;
 mod nodes;
 mod pools;
@@ -90,6 +91,7 @@ fn all(via: Via) -> Vec<Case> {
     let mut cases = script::cases();
     cases.extend(login::cases());
     cases.extend(identity::cases());
+    cases.extend(lookup::cases());
     cases.extend(limits::cases());
     cases.extend(clients::cases());
     cases.extend(routing::cases());

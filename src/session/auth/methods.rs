@@ -6,7 +6,13 @@ use crate::{
     base::{Report, SqlState},
     config::Secret,
     relay::Client,
-    session::{account::Account, end::End, first::Channel, worker::Worker},
+    session::{
+        account::Account,
+        end::End,
+        first::Channel,
+        lookup::{AGAIN, Lookups, Question},
+        worker::Worker,
+    },
     wire::{
         HEAD_BYTES,
         backend::{self},
@@ -27,7 +33,9 @@ pub(super) struct Claim<'a> {
     /// The name in the startup packet.
     pub(super) name: &'a str,
     /// Whom that is, if anybody.
-    pub(super) account: Option<&'a Arc<Account>>,
+    pub(super) account: Option<Arc<Account>>,
+    /// Where that was asked, if it was not configured.
+    pub(super) question: Option<(Arc<Lookups>, Question)>,
     /// What a SCRAM exchange can be bound to.
     pub(super) channel: &'a Channel,
     pub(super) worker: &'a Worker,
@@ -42,13 +50,21 @@ impl Claim<'_> {
     }
 
     fn secret(&self) -> &Secret {
-        self.account.map_or(&Secret::None, |account| &account.user.secret)
+        secret(self.account.as_ref())
     }
 
     /// The account's verifier, or one that nobody can answer.
-    fn verifier(&self) -> Arc<Verifier> {
-        let known = self.account.and_then(|account| account.verifier.clone());
+    fn verifier(&self, account: Option<&Arc<Account>>) -> Arc<Verifier> {
+        let known = account.and_then(|account| account.verifier.clone());
         known.unwrap_or_else(|| Arc::new(Verifier::mock(self.name, &self.worker.shared.mock, self.iterations)))
+    }
+
+    /// After a proof that failed: the password may have been changed, or the user made, since the server was asked. The account once
+    /// more; `None` if that is not where it comes from, or nothing has changed.
+    async fn anew(&self) -> Option<Arc<Account>> {
+        let (lookups, question) = self.question.as_ref()?;
+        let account = lookups.find(question.clone(), AGAIN).await.ok().flatten()?;
+        (secret(self.account.as_ref()) != &account.user.secret).then_some(account)
     }
 
     /// Under `md5` a user with a verifier can not answer an MD5 challenge and is asked for SCRAM, as by PostgreSQL. One that does not
@@ -67,34 +83,46 @@ impl Claim<'_> {
         backend::authentication_md5_password(client.say(), salt);
         let body = response(client).await?;
         let given = Password::parse(&body)?;
-        let shadow = match self.secret() {
-            Secret::Password(password) => md5::shadow(self.name, password),
-            Secret::Md5(shadow) => shadow.clone(),
-            // Nobody's: compared all the same.
-            Secret::Verifier(_) | Secret::None => md5::shadow(self.name, &format!("{:x}", rand::random::<u128>())),
+        let fits = |account: Option<&Arc<Account>>| {
+            let shadow = match secret(account) {
+                Secret::Password(password) => md5::shadow(self.name, password),
+                Secret::Md5(shadow) => shadow.clone(),
+                // Nobody's: compared all the same.
+                Secret::Verifier(_) | Secret::None => md5::shadow(self.name, &format!("{:x}", rand::random::<u128>())),
+            };
+            let right = md5::is_right(&shadow, salt, given);
+            account.filter(|_| right).cloned()
         };
-        match self.account {
-            Some(account) if md5::is_right(&shadow, salt, given) => Ok(Arc::clone(account)),
-            _ => Err(self.refused()),
+        match fits(self.account.as_ref()) {
+            Some(account) => Ok(account),
+            None => fits(self.anew().await.as_ref()).ok_or_else(|| self.refused()),
         }
     }
 
     /// AuthenticationSASL.
     pub(super) async fn scram(&self, client: &mut Client) -> Result<Arc<Account>, End> {
-        let fault = |fault: ClientFault| match fault {
-            ClientFault::WrongProof => self.refused(),
-            other => End::Fatal(other.sqlstate(), other.to_client().into_owned()),
-        };
-        let first = AwaitFirst::new(self.verifier(), self.channel.binding(), Nonce::random());
+        let told = |fault: ClientFault| End::Fatal(fault.sqlstate(), fault.to_client().into_owned());
+        let verifier = self.verifier(self.account.as_ref());
+        let first = AwaitFirst::new(verifier, self.channel.binding(), Nonce::random());
         backend::authentication_sasl(client.say(), first.mechanisms());
         let body = response(client).await?;
         let initial = SaslInitial::parse(&body)?;
         let given = initial.response.unwrap_or_default();
-        let (last, reply) = first.client_first(initial.mechanism, given).map_err(fault)?;
+        let (last, reply) = first.client_first(initial.mechanism, given).map_err(told)?;
         backend::authentication_sasl_continue(client.say(), &reply);
         let body = response(client).await?;
-        let accepted = last.client_final(&body).map_err(fault)?;
-        let Some(account) = self.account else { return Err(self.refused()) };
+        let accepted = match last.client_final(&body) {
+            Ok(accepted) => Some(accepted),
+            Err(ClientFault::WrongProof) => None,
+            Err(fault) => return Err(told(fault)),
+        };
+        let (Some(accepted), Some(account)) = (accepted, &self.account) else {
+            if let Some((lookups, question)) = self.question.clone() {
+                // This proof was made with the old salt and is worth nothing for a new one, so nobody waits: the next login knows.
+                tokio::task::spawn_local(async move { lookups.find(question, AGAIN).await });
+            }
+            return Err(self.refused());
+        };
         if matches!(account.user.secret, Secret::Verifier(_)) {
             // All that will ever be known of it: servers that hold the same verifier are logged in to with these.
             account.keys.keep(accepted.keys);
@@ -103,28 +131,37 @@ impl Claim<'_> {
         Ok(Arc::clone(account))
     }
 
-    /// AuthenticationCleartextPassword. Whatever is known of the user, one password is hashed, and not on this thread.
+    /// AuthenticationCleartextPassword.
     pub(super) async fn password(&self, client: &mut Client) -> Result<Arc<Account>, End> {
         backend::authentication_cleartext_password(client.say());
         let body = response(client).await?;
-        let given = Password::parse(&body)?.to_vec();
-        let right = match self.secret() {
-            Secret::Md5(shadow) => md5::fits(shadow, self.name, &given),
-            Secret::Password(_) | Secret::Verifier(_) | Secret::None => false,
-        };
-        let keys = self.worker.shared.hashing.keys(self.verifier(), given).await;
-        match self.account {
-            Some(account) if right => Ok(Arc::clone(account)),
-            Some(account) => {
-                let keys = keys.ok_or_else(|| self.refused())?;
-                if matches!(account.user.secret, Secret::Verifier(_)) {
-                    account.keys.keep(keys);
-                }
-                Ok(Arc::clone(account))
-            }
+        let given = Password::parse(&body)?;
+        if let Some(account) = self.knows(self.account.as_ref(), given).await {
+            return Ok(account);
+        }
+        match self.anew().await {
+            Some(account) => self.knows(Some(&account), given).await.ok_or_else(|| self.refused()),
             None => Err(self.refused()),
         }
     }
+
+    /// Is it this account's password? Whatever is known of the user, one password is hashed, and not on this thread.
+    async fn knows(&self, account: Option<&Arc<Account>>, given: &[u8]) -> Option<Arc<Account>> {
+        let keys = self.worker.shared.hashing.keys(self.verifier(account), given.to_vec()).await;
+        let account = account?;
+        let right = match &account.user.secret {
+            Secret::Md5(shadow) => md5::fits(shadow, self.name, given),
+            Secret::Password(_) | Secret::Verifier(_) | Secret::None => keys.is_some(),
+        };
+        if let (Secret::Verifier(_), Some(keys)) = (&account.user.secret, keys) {
+            account.keys.keep(keys);
+        }
+        right.then(|| Arc::clone(account))
+    }
+}
+
+fn secret(account: Option<&Arc<Account>>) -> &Secret {
+    account.map_or(&Secret::None, |account| &account.user.secret)
 }
 
 /// The body of the client's next message, which must be a password message of some kind.

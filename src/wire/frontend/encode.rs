@@ -60,6 +60,16 @@ pub fn bind_with_names(
     Ok(prefix.rest)
 }
 
+/// Bind of the unnamed statement to the unnamed portal, with all parameters and results as text; at most 65535 values are written.
+pub fn bind_texts(out: &mut Vec<u8>, values: &[&[u8]]) {
+    write::message(out, tag::BIND, |out| {
+        out.extend_from_slice(&[0, 0, 0, 0]);
+        let n = write::count(out, values.len());
+        values.iter().take(n).for_each(|value| write::value(out, Some(value)));
+        write::count(out, 0);
+    });
+}
+
 /// Describe.
 pub fn describe(out: &mut Vec<u8>, what: What, name: &[u8]) {
     write::message(out, tag::DESCRIBE, |out| {

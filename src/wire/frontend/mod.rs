@@ -7,8 +7,8 @@ mod encode;
 pub mod tag;
 
 pub use encode::{
-    bind_with_names, cancel_request, close, copy_fail, describe, execute, flush, gssenc_request, parse, parse_renamed,
-    password, query, sasl_initial, sasl_response, ssl_request, startup, sync, terminate,
+    bind_texts, bind_with_names, cancel_request, close, copy_fail, describe, execute, flush, gssenc_request, parse,
+    parse_renamed, password, query, sasl_initial, sasl_response, ssl_request, startup, sync, terminate,
 };
 
 use super::{

@@ -144,6 +144,7 @@ fn encoders_write_what_the_protocol_says() {
         |out| parse_renamed(out, &Parse::parse(b"s\0t\0\0\x01\0\0\0\x17").unwrap(), b"ab"),
         b"P\0\0\0\x0fab\0t\0\0\x01\0\0\0\x17",
     );
+    check(|out| bind_texts(out, &[b"ab"]), b"B\0\0\0\x12\0\0\0\0\0\x01\0\0\0\x02ab\0\0");
     check(|out| describe(out, What::Portal, b""), b"D\0\0\0\x06P\0");
     check(|out| close(out, What::Statement, b"s"), b"C\0\0\0\x07Ss\0");
     check(|out| execute(out, b"", 0), b"E\0\0\0\x09\0\0\0\0\0");
