@@ -117,7 +117,11 @@ async fn encrypt(
             let name = ServerName::try_from(host.to_owned())
                 .unwrap_or(ServerName::IpAddress(IpAddr::from(Ipv4Addr::UNSPECIFIED).into()));
             let state = ClientConnection::new(settings, name).map_err(|e| DialError::Tls(io::Error::other(e)))?;
-            let secure = Secure::begin(socket, state.into(), &[]).await.map_err(DialError::Tls)?;
+            let begun = Secure::begin(socket, state.into(), &[]).await;
+            let secure = begun.map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => DialError::Tls(error),
+                _ => DialError::Io(error),
+            })?;
             Ok(Stream::Tls(Box::new(secure)))
         }
         (b"N", stream) if mode == ServerMode::Prefer => Ok(stream),
