@@ -12,4 +12,4 @@ pub use secure::{ParkedSecure, Secure};
 pub use stream::{Parked, Peer, Stream};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,7 @@
 use std::{future::poll_fn, io, sync::Arc, task::Poll, thread, time::Duration};
 
 use rustls::{ClientConnection, ServerConfig, ServerConnection, pki_types::ServerName};
+use socket2::SockRef;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -40,18 +41,31 @@ async fn begin_near(socket: TcpStream) -> Stream {
 
 /// Both ends of one encrypted connection.
 async fn pair() -> (Stream, Stream) {
+    encrypted(sockets().await).await
+}
+
+/// The same where the operating system takes a few KiB at once only.
+pub(crate) async fn narrow_pair() -> (Stream, Stream) {
     let (near, far) = sockets().await;
+    for socket in [&near, &far] {
+        SockRef::from(socket).set_send_buffer_size(4096).unwrap();
+        SockRef::from(socket).set_recv_buffer_size(4096).unwrap();
+    }
+    encrypted((near, far)).await
+}
+
+async fn encrypted((near, far): (TcpStream, TcpStream)) -> (Stream, Stream) {
     let towards = towards_clients();
     let far = Stream::from_tcp(far).unwrap();
     let (near, far) = tokio::join!(begin_near(near), far.accept_tls(&towards, &[]));
     (near, far.unwrap())
 }
 
-fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-async fn read_exactly(stream: &mut Stream, bytes: usize, room: usize) -> Vec<u8> {
+pub(crate) async fn read_exactly(stream: &mut Stream, bytes: usize, room: usize) -> Vec<u8> {
     let (mut all, mut buf) = (Vec::new(), vec![0; room]);
     while all.len() < bytes {
         let n = timeout(LONG, stream.read(&mut buf)).await.expect("silence").unwrap();
@@ -252,7 +266,6 @@ async fn answers_to_the_request_for_tls() {
         (Prefer, vec![b"SR\0\0\0\x08\0\0\0\0"], "odd answer"),
         (Require, vec![b"E"], "odd answer"),
         (Require, vec![b""], "silence"),
-        // As libpq: whoever only prefers TLS tries again without.
         (Require, vec![b"S"], "silence"),
         (Require, vec![b"X"], "odd answer"),
     ];

@@ -4,6 +4,7 @@ mod cuts;
 mod feed;
 mod long;
 mod pump;
+mod tls;
 mod told;
 
 mod words;

@@ -20,11 +20,11 @@ const PLENTY: usize = 64 << 20;
 const BOUND: usize = 4 << 20;
 
 /// A client and a server of the proxy's, and the far ends of their sockets.
-struct Wires {
-    client: Client,
-    server: Server,
+pub(super) struct Wires {
+    pub(super) client: Client,
+    pub(super) server: Server,
     feed: Feed,
-    outgoing: Outgoing,
+    pub(super) outgoing: Outgoing,
     buffers: Rc<Buffers>,
     closing_known: bool,
     /// The program that uses the client.
@@ -34,7 +34,7 @@ struct Wires {
 }
 
 impl Wires {
-    fn new(owes: &str) -> Self {
+    pub(super) fn new(owes: &str) -> Self {
         let (near, program) = UnixStream::pair().unwrap();
         let buffers = Rc::new(Buffers::default());
         let client = Client::new(Stream::Unix(near), Rc::clone(&buffers));
@@ -73,7 +73,7 @@ impl Wires {
     }
 
     /// Pumps until it ends.
-    async fn pump(&mut self, until: Until) -> Outcome {
+    pub(super) async fn pump(&mut self, until: Until) -> Outcome {
         let mut exchange = self.exchange();
         poll_fn(|cx| exchange.poll(cx, until)).await
     }

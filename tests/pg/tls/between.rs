@@ -5,7 +5,7 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     thread,
@@ -17,8 +17,11 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned, pki_types::ServerN
 
 use super::{papers::Hello, tls, towards_servers};
 use crate::{
-    Case, cases,
-    client::{Client, Login},
+    Case,
+    backend::Detail,
+    cases,
+    certs::Pair,
+    client::Login,
     frontend,
     world::{Setup, World, eventually},
 };
@@ -27,18 +30,21 @@ pub fn cases() -> Vec<Case> {
     Vec::from(cases!("tls", Pgsluice: whoever_stands_between_is_found_out))
 }
 
-/// What the one in between does to what the server says.
+/// What the one in between does with new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
-    /// Nothing: listens.
+    /// Shows the server's own certificate: it has stolen the key, and only listens.
+    Unnoticed,
+    /// Shows another certificate.
     Listens,
-    /// Takes SCRAM-SHA-256-PLUS out of the server's offer.
+    /// And takes SCRAM-SHA-256-PLUS out of the server's offer.
     HidesTheOffer,
 }
 
 /// Listens on a port of its own and passes everything on to `server`.
 struct Between {
     port: u16,
+    deed: Arc<Mutex<Deed>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -50,28 +56,33 @@ impl Drop for Between {
     }
 }
 
-fn stand_between(world: &World, server: u16, deed: Deed) -> Between {
+fn stand_between(world: &World, server: u16) -> Between {
     let papers = world.papers();
-    let read = |path| fs::read(path).expect("read");
-    let pair = &papers.elsewhere;
-    let own = TowardsClients::new(ClientMode::Require, &read(&pair.cert), &read(&pair.key), None);
-    let (own, theirs) = (own.expect("papers").settings(), Hello::default().config(papers));
+    let show = |pair: &Pair| {
+        let read = |path| fs::read(path).expect("read");
+        let own = TowardsClients::new(ClientMode::Require, &read(&pair.cert), &read(&pair.key), None);
+        own.expect("papers").settings()
+    };
+    let (stolen, own, theirs) = (show(&papers.server), show(&papers.elsewhere), Hello::default().config(papers));
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let (port, ended) = (listener.local_addr().expect("an address").port(), Arc::new(AtomicBool::new(false)));
-    let over = Arc::clone(&ended);
+    let port = listener.local_addr().expect("an address").port();
+    let (deed, ended) = (Arc::new(Mutex::new(Deed::Unnoticed)), Arc::new(AtomicBool::new(false)));
+    let (present, over) = (Arc::clone(&deed), Arc::clone(&ended));
     thread::spawn(move || {
         for near in listener.incoming().flatten() {
             if over.load(SeqCst) {
                 return;
             }
-            let (own, theirs, over) = (Arc::clone(&own), Arc::clone(&theirs), Arc::clone(&over));
+            let deed = *present.lock().expect("the deed");
+            let shown = Arc::clone(if deed == Deed::Unnoticed { &stolen } else { &own });
+            let (theirs, over) = (Arc::clone(&theirs), Arc::clone(&over));
             thread::spawn(move || {
                 // Whatever goes wrong ends the connection, as it would for anybody.
-                let _ = relay(near, server, &own, &theirs, deed, &over);
+                let _ = relay(near, server, &shown, &theirs, deed, &over);
             });
         }
     });
-    Between { port, ended }
+    Between { port, deed, ended }
 }
 
 fn relay(
@@ -130,19 +141,28 @@ fn whoever_stands_between_is_found_out(world: &World) {
         (Deed::Listens, "SCRAM channel binding check failed"),
         (Deed::HidesTheOffer, "SCRAM channel binding negotiation error"),
     ] {
-        let between = stand_between(world, server, deed);
+        let between = stand_between(world, server);
         // Nothing is verified, so the certificate of whoever is there is taken.
         let top = tls(&[towards_servers("require", None)]);
-        let nodes = format!(
-            "  tapped: {{ dbname: app, nodes: [{{ host: 127.0.0.1, port: {} }}], pool: {{ checkout_timeout: 1s }} }}\n",
-            between.port
-        );
-        let proxy = world.start_proxy(&Setup::default().top(&top).databases(&nodes), world.tls_cluster());
-        let direct = Client::login(proxy.port, &Login::default());
-        assert_eq!(direct.expect("the servers themselves are reached").value("select 1"), "1");
-        let tapped = Client::login(proxy.port, &Login::default().database("tapped"));
-        assert!(tapped.is_err() || tapped.is_ok_and(|mut c| c.query("select 1").sqlstate().is_some()), "{deed:?}");
-        // Both the probe and the pool have tried.
-        eventually(words, || proxy.log().contains(words));
+        let node = format!("{{ host: 127.0.0.1, port: {} }}", between.port);
+        let tapped =
+            format!("  tapped: {{ dbname: app, nodes: [{node}], pool: {{ size: 2, checkout_timeout: 1s }} }}\n");
+        let proxy = world.start_proxy(&Setup::default().top(&top).databases(&tapped), world.tls_cluster());
+        let login = || proxy.login_as(&Login::default().database("tapped"));
+        let mut first = login();
+        first.query("begin");
+        assert_eq!(first.value("select 1"), "1", "nobody can tell");
+        *between.deed.lock().expect("the deed") = deed;
+        // The first connection is taken, so this is one of today. The node is up: the probe has its connection from before.
+        let refused = login().query("select 1").render(Detail::Full);
+        assert!(refused.contains(words), "{deed:?}: {refused}");
+        assert!(!proxy.log().contains("node does not answer"), "{}", proxy.log());
+        // And the probe, once it must come anew.
+        let probes =
+            "select count(pg_terminate_backend(pid)) > 0 from pg_stat_activity where application_name = 'pgsluice'";
+        assert_eq!(world.tls_cluster().primary().psql(probes).expect("terminate"), "t");
+        eventually(words, || {
+            proxy.log().lines().any(|line| line.contains("node does not answer") && line.contains(words))
+        });
     }
 }

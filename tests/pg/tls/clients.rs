@@ -1,5 +1,7 @@
 //! Towards clients: by which door with which papers, and what may not be mixed.
 
+use std::io::{Read, Write};
+
 use pgsluice::wire::scram::Verifier;
 use rustls::version::{TLS12, TLS13};
 
@@ -299,6 +301,11 @@ fn unix_sockets_stay_as_they_are(world: &World) {
     eventually("an answer", || socket("") == "1");
     // libpq does not even ask.
     assert_eq!(socket("sslmode=require"), "1");
+    let mut bare = std::os::unix::net::UnixStream::connect(dir.join(format!(".s.PGSQL.{}", port[0]))).expect("connect");
+    bare.set_read_timeout(Some(crate::client::PATIENCE)).expect("a timeout");
+    let mut answer = [0; 1];
+    bare.write_all(&frontend::ssl_request()).and_then(|()| bare.read_exact(&mut answer)).expect("an answer");
+    assert_eq!(answer, *b"N");
     drop(again);
 }
 
