@@ -344,6 +344,18 @@ impl Client {
         (reply, None)
     }
 
+    /// Up to ReadyForQuery, if anything comes within a moment.
+    pub fn hears_to_the_end(&mut self) -> Option<Reply> {
+        let first = match self.recv_within(Duration::from_millis(50)) {
+            Ok(msg) => msg,
+            Err(Trouble::Timeout) => return None,
+            Err(trouble) => panic!("{trouble}"),
+        };
+        let (rest, trouble) = self.recv_until(b'Z', 1);
+        assert!(trouble.is_none(), "{trouble:?} after {}", rest.letters());
+        Some(Reply([vec![first], rest.0].concat()))
+    }
+
     /// Sends bytes that end in one Query or Sync and reads up to ReadyForQuery.
     ///
     /// Panics on a lost or silent connection: no test that uses this expects one.

@@ -11,6 +11,7 @@ mod carrier;
 mod certs;
 mod client;
 mod clients;
+mod crowd;
 mod fresh;
 mod frontend;
 mod hostile;
@@ -94,6 +95,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(lookup::cases());
     cases.extend(limits::cases());
     cases.extend(clients::cases());
+    cases.extend(crowd::cases());
     cases.extend(routing::cases());
     cases.extend(fresh::cases());
     cases.extend(hostile::cases());
