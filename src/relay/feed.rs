@@ -133,6 +133,8 @@ pub struct Feed {
     pub reported: Vec<(Box<str>, Box<str>, bool)>,
     /// The server has completed a DEALLOCATE ALL or DISCARD ALL of the client's: no prepared statement is left.
     pub forgot_statements: bool,
+    /// DEALLOCATEs of one name that the server has completed; no error behind them undoes that.
+    pub deallocated: usize,
     left: usize,
     left_passes: bool,
 }
@@ -165,6 +167,7 @@ impl Feed {
         self.hidden_error = None;
         (self.mute, self.overdue) = (false, false);
         self.forgot_statements = false;
+        self.deallocated = 0;
         self.rows.clear();
         self.collected = 0;
         self.queue.shrink();
@@ -402,7 +405,11 @@ impl Feed {
     fn complete(&mut self, show: Show, body: &[u8]) {
         if show == Show::Pass {
             self.delivered = true;
-            self.forgot_statements |= matches!(body, b"DEALLOCATE ALL\0" | b"DISCARD ALL\0");
+            match body {
+                b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => self.forgot_statements = true,
+                b"DEALLOCATE\0" => self.deallocated += 1,
+                _ => {}
+            }
         }
     }
 

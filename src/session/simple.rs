@@ -134,11 +134,9 @@ impl Session {
             self.names.clear();
             self.forget_statements();
         }
-        if self.feed.error.is_none() {
-            for name in deallocated(facts) {
-                self.names.remove(name.as_bytes());
-                self.no_longer_lent(name.as_bytes());
-            }
+        for name in deallocated(facts).take(self.feed.deallocated) {
+            self.names.remove(name.as_bytes());
+            self.no_longer_lent(name.as_bytes());
         }
         self.settle().await?;
         Ok(())

@@ -243,8 +243,11 @@ fn is_known(native: &[String], proxied: &[String], at: usize) -> bool {
     // A server whose transaction has failed cannot be told a prepared statement that it lacks; what a session of its own would still
     // say about it (its columns, a wrong number of parameters) is not known then.
     (failed && got.contains(" C=25P02 "))
-        // The portals of a group that a replica had are lost when the group turns out to write.
+        // The portals of a group that a replica had are lost when the group turns out to write: they cannot be run, and are in
+        // nobody's way.
         || got.contains(" C=34000 M=portal ")
+        || wanted.contains(" C=42P03 ")
+        || wanted.contains(" C=55006 ")
         // A statement that the server lacks is told anew, and fails before its parameters are described.
         || (wanted.starts_with("t(") && native.get(at + 1) == Some(got) && got.starts_with("E("))
 }
