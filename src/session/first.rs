@@ -11,7 +11,8 @@ use crate::{
     wire::{
         scram::ChannelBinding,
         startup::{
-            First, GSSENC_REQUEST, MAX_STARTUP, Protocol, SSL_REQUEST, StartupError, StartupMessage, next_first,
+            First, GSSENC_REQUEST, MAX_STARTUP, Protocol, SSL_REQUEST, StartupError, StartupMessage, is_cancel,
+            next_first,
         },
     },
 };
@@ -150,6 +151,8 @@ async fn next_packet(client: &mut Client, worker: &Worker, channel: &Channel, as
                 continue;
             }
             Ok(None) => return Ok(Next::Nothing),
+            // As a server: nothing is said to a CancelRequest, not even that it is none.
+            Err(_) if is_cancel(client.pending()) => return Ok(Next::Nothing),
             Err(error) => return Err(fatal(&error)),
         };
         match first {

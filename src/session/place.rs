@@ -1,6 +1,6 @@
 //! Finding a server for what is about to be sent.
 
-use std::time::Instant;
+use std::{task::Poll, time::Instant};
 
 use super::{
     state::{Held, Session},
@@ -11,7 +11,7 @@ use crate::{
     config::PoolMode,
     observe::ClientState,
     pool::{CheckoutError, Lease, Together},
-    relay::{Ack, Owed, Until, What},
+    relay::{Ack, Client, Owed, Until, What},
     route::{
         Ask, ClusterView, Defaults, Need, Patience, Phase, Placement, Role, RouteReason, Tried, Where, Wish, decide,
         place,
@@ -38,6 +38,16 @@ struct Choice {
     role: Option<Role>,
     /// The node's incarnation.
     epoch: u64,
+}
+
+/// What a client has been answered already does not wait with its next request. Never ends.
+async fn keep_flushing(client: &mut Client) {
+    std::future::poll_fn(|cx| {
+        // A socket that fails is found out by whoever writes to it next.
+        let _ = client.poll_flush(cx);
+        Poll::Pending
+    })
+    .await
 }
 
 /// How a wait ended.
@@ -152,12 +162,13 @@ impl Session {
     }
 
     /// The view changes only when the control plane has news; looking every millisecond costs nothing beside it.
-    async fn wait_a_little(&self) -> Waited {
+    async fn wait_a_little(&mut self) -> Waited {
         self.handle.wait();
         let waited = tokio::select! {
             biased;
             () = self.handle.interrupted() => Waited::Canceled,
             () = tokio::time::sleep(std::time::Duration::from_millis(1)) => Waited::ToItsEnd,
+            () = keep_flushing(&mut self.client) => Waited::ToItsEnd,
         };
         self.handle.rest();
         waited
@@ -207,11 +218,12 @@ impl Session {
         self.handle.wait();
         let (metrics, slot) = (&self.worker.metrics, self.tenant.slot);
         metrics.client_turns(slot, ClientState::Active, ClientState::Waiting);
-        let handle = std::rc::Rc::clone(&self.handle);
+        let (handle, client) = (&self.handle, &mut self.client);
         let lease = tokio::select! {
             biased;
             () = handle.interrupted() => Err(CheckoutError::Canceled),
             lease = Box::pin(local.checkout(deadline)) => lease,
+            () = keep_flushing(client) => Err(CheckoutError::Canceled),
         };
         metrics.client_turns(slot, ClientState::Waiting, ClientState::Active);
         self.handle.rest();

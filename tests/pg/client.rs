@@ -414,6 +414,11 @@ impl Client {
         self.ask(&frontend::extended(sql, &frontend::Values::text(params)))
     }
 
+    /// Whether something comes in time; it is not taken.
+    pub fn has_something(&mut self, patience: Duration) -> bool {
+        self.taken < self.unread.len() || self.fill(Instant::now() + patience).is_ok()
+    }
+
     /// Whether the other side closes without another message.
     pub fn closed(&mut self) -> bool {
         match self.recv() {
@@ -426,6 +431,15 @@ impl Client {
     /// Sends FIN but goes on reading.
     pub fn half_close(&mut self) -> io::Result<()> {
         self.stream.half_close()
+    }
+
+    /// Closes with bytes unread, so that the other side sees a reset. There must be some: this waits for them.
+    pub fn reset(self) {
+        // What has come stays with the kernel; closing a socket that holds unread bytes sends a reset instead of an end.
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut first = [0];
+        assert_eq!(self.stream.peek(&mut first).expect("bytes to leave unread"), 1);
+        drop(self.stream);
     }
 
     /// Closes without a word, as a killed client does.

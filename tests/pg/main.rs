@@ -6,14 +6,17 @@
 #![allow(unreachable_pub, reason = "a test binary has no public door; pub marks what the modules share")]
 
 mod backend;
+mod cancel;
 mod carrier;
 #[allow(dead_code, reason = "shared with unit tests")]
 mod certs;
 mod client;
 mod clients;
+mod copy;
 mod crowd;
 mod fresh;
 mod frontend;
+mod gate;
 mod hostile;
 mod identity;
 mod lifecycle;
@@ -102,6 +105,8 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(standby::cases());
     cases.extend(lost::cases());
     cases.extend(prepared::cases());
+    cases.extend(cancel::cases());
+    cases.extend(copy::cases());
     cases.extend(told::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());

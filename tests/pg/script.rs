@@ -30,6 +30,8 @@ pub enum Act {
     Login { user: String, params: Vec<(String, String)> },
     /// Closes without a word.
     Vanish,
+    /// Asks for its cancellation once it runs.
+    Cancel,
 }
 
 /// How much of an answer is read.

@@ -46,6 +46,8 @@ pub struct Setup {
     pub replicas: bool,
     /// Result cache.
     pub cache: bool,
+    /// Instead of the cluster's nodes, this port of this machine.
+    pub only_node: Option<u16>,
     /// Further keys of the database's `pool`.
     pub pool: &'static str,
     /// Further keys of the database's `routing`.
@@ -67,6 +69,7 @@ impl Default for Setup {
             auth: "scram-sha-256".to_owned(),
             replicas: true,
             cache: false,
+            only_node: None,
             pool: "",
             routing: "",
             top: String::new(),
@@ -110,6 +113,11 @@ impl Setup {
         self
     }
 
+    pub fn only_node(mut self, port: u16) -> Self {
+        self.only_node = Some(port);
+        self
+    }
+
     pub fn pool(mut self, pool: &'static str) -> Self {
         self.pool = pool;
         self
@@ -139,7 +147,10 @@ impl Setup {
         let nodes = cluster.nodes().iter().take(if self.replicas { 9 } else { 1 });
         let nodes: Vec<String> =
             nodes.map(|n| format!("{{ name: {}, host: 127.0.0.1, port: {} }}", n.name(), n.port())).collect();
-        let nodes = nodes.join(", ");
+        let nodes = match self.only_node {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => nodes.join(", "),
+        };
         let auth = if self.auth.contains(':') { self.auth.clone() } else { format!("method: {}", self.auth) };
         let further = |keys: &str| if keys.is_empty() { String::new() } else { format!(", {keys}") };
         format!(

@@ -86,6 +86,11 @@ pub fn next_first(buf: &[u8]) -> Result<Option<(First, usize)>, StartupError> {
     Ok(Some((first, total)))
 }
 
+/// Does it claim to be a CancelRequest, whatever else is wrong with it?
+pub fn is_cancel(buf: &[u8]) -> bool {
+    buf.get(4..8) == Some(&CANCEL_REQUEST.to_be_bytes())
+}
+
 fn exact(r: &Reader<'_>, len: u32) -> Result<(), WireError> {
     r.end().map_err(|_| WireError::BadStartupLength { len })
 }

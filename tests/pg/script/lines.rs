@@ -182,6 +182,7 @@ fn act(line: &[Word]) -> Result<Act, String> {
     let mut words = Words(line.iter());
     match line.first() {
         Some(Word::Bare(word)) if word == "vanish" => return Ok(Act::Vanish),
+        Some(Word::Bare(word)) if word == "cancel" => return Ok(Act::Cancel),
         Some(Word::Bare(word)) if word == "login" => {
             words.0.next();
             return login(words);

@@ -47,7 +47,7 @@ struct Said {
 
 pub(super) fn check(world: &World, script: &Script, setup: &Setup) {
     before(world, script);
-    let native = say(script, world.cluster().primary().port(), None);
+    let native = say(world, script, world.cluster().primary().port(), None);
     for (step, letters) in script.steps.iter().zip(&native.letters) {
         if let Some(expected) = &step.expected {
             assert_eq!(letters, expected, "line {}: straight to the primary", step.line);
@@ -59,7 +59,7 @@ pub(super) fn check(world: &World, script: &Script, setup: &Setup) {
     // A pooled session stays where it began.
     let asked = world.via == Via::Pgsluice && setup.mode == "transaction";
     let routes = asked.then_some(&mut wrong_routes);
-    let proxied = say(script, proxy.port, routes);
+    let proxied = say(world, script, proxy.port, routes);
     let mut report = String::new();
     for (i, (want, got)) in native.full.iter().zip(&proxied.full).enumerate() {
         let line = script.steps.get(i).map_or("end".to_owned(), |step| format!("line {}", step.line));
@@ -94,11 +94,11 @@ fn hygiene(world: &World, port: u16) {
     assert_eq!(leftovers(port), leftovers(world.cluster().primary().port()), "left behind for the next client");
 }
 
-fn say(script: &Script, port: u16, mut wrong_routes: Option<&mut Vec<String>>) -> Said {
+fn say(world: &World, script: &Script, port: u16, mut wrong_routes: Option<&mut Vec<String>>) -> Said {
     let mut clients: BTreeMap<char, Client> = BTreeMap::new();
     let mut said = Said { letters: Vec::new(), full: Vec::new() };
     for step in &script.steps {
-        let (reply, trouble) = act(&mut clients, step, port);
+        let (reply, trouble) = act(world, &mut clients, step, port);
         let silent = matches!(trouble, Some(Trouble::Timeout));
         note(&mut said, script, step.client, &reply, trouble);
         if silent {
@@ -136,7 +136,7 @@ fn note(said: &mut Said, script: &Script, client: char, reply: &Reply, trouble: 
     said.full.push(format!("{client}: {}{trouble}", kept.render(detail)));
 }
 
-fn act(clients: &mut BTreeMap<char, Client>, step: &Step, port: u16) -> (Reply, Option<Trouble>) {
+fn act(world: &World, clients: &mut BTreeMap<char, Client>, step: &Step, port: u16) -> (Reply, Option<Trouble>) {
     match &step.act {
         Act::Login { user, params } => {
             let mut login = Login::default().user(user);
@@ -152,6 +152,17 @@ fn act(clients: &mut BTreeMap<char, Client>, step: &Step, port: u16) -> (Reply, 
         Act::Vanish => {
             if let Some(client) = clients.remove(&step.client) {
                 client.vanish();
+            }
+            (Reply::default(), None)
+        }
+        Act::Cancel => {
+            // It may not run yet; a cancel that comes too early does nothing.
+            let runs = "select count(*) from pg_stat_activity where usename = 'app' and state = 'active' and \
+                wait_event in ('PgSleep', 'ClientWrite')";
+            let nodes = world.cluster().nodes();
+            eventually("the statement to run", || nodes.iter().any(|node| world.ask(node, "postgres", runs) != "0"));
+            if let Some(client) = clients.get_mut(&step.client) {
+                client.cancel(port).expect("cancel");
             }
             (Reply::default(), None)
         }
