@@ -450,7 +450,7 @@ impl Feed {
             self.hidden_error.get_or_insert_with(|| (sqlstate, message()));
             return Ok(Move::Drop);
         }
-        if self.on_trial() {
+        if self.on_trial() && sqlstate != SqlState::QUERY_CANCELED {
             (self.misrouted, self.not_here) = (true, true);
             return Ok(Move::Drop);
         }
@@ -521,6 +521,7 @@ impl Feed {
         self.attempt = Attempt::Final;
         self.mute = true;
         self.tail_is_part = false;
+        self.left_passes = false;
         self.queue.drop_locals();
     }
 

@@ -1,16 +1,22 @@
 //! How a session ends, and what it leaves behind: nothing.
 
+use std::time::Duration;
+
 use super::state::Session;
 use crate::{
     base::{Report, SqlState},
     observe::ClientState,
     pool::Params,
-    relay::{ClientGone, Outcome, Until},
+    relay::{Ack, ClientGone, Names, Outcome, Owed, Show, Until, What},
     wire::{
         WireError,
         backend::{ErrorText, Severity, TxStatus, error_response},
+        frontend,
     },
 };
+
+/// What runs for a client that has left is cancelled and may take this long to end; otherwise the connection does.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Why a session is over.
 #[derive(Debug)]
@@ -44,7 +50,7 @@ impl Session {
         // Whoever says goodbye in the same breath as a request still gets the answer.
         if !matches!(end, End::Left) || !self.client.out.is_empty() {
             // A client that does not read its last words does not keep a server connection for it.
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), self.client.flush()).await;
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.client.flush()).await;
             self.client.stream.shut_write();
         }
         if matches!(end, End::Left) {
@@ -64,9 +70,37 @@ impl Session {
         self.worker.leave(self.pid);
     }
 
+    /// Brings the server to the end of what it has been sent; false if that is not possible.
+    async fn drain(&mut self) -> bool {
+        if self.feed.is_settled() && self.outgoing.is_done() && !self.group_open {
+            return true;
+        }
+        if self.outgoing.stream > 0 {
+            // It has half of a message.
+            return false;
+        }
+        let busy = !self.feed.queue.is_empty();
+        if std::mem::take(&mut self.feed.copy_in) {
+            frontend::copy_fail(&mut self.outgoing.bytes, "the client has left");
+        }
+        if std::mem::take(&mut self.group_open) {
+            frontend::sync(&mut self.outgoing.bytes);
+            self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
+        }
+        self.feed.give_up();
+        if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()).filter(|_| busy) {
+            // It runs for nobody.
+            self.handle.begin(&server.target, false);
+            self.handle.cancel();
+        }
+        let drained = tokio::time::timeout(FAREWELL, Box::pin(self.pump_quietly(Until::Settled))).await;
+        self.handle.rest();
+        matches!(drained, Ok(Outcome::Done))
+    }
+
     /// The server was held when the client left: roll back, reset, give back. Whatever is not certain is thrown away.
     async fn clean_up(&mut self) {
-        let in_step = self.feed.is_settled() && self.outgoing.is_done() && !self.group_open && !self.pins.load;
+        let in_step = !self.pins.load && self.drain().await;
         let Some(status) = self.feed.status.filter(|_| in_step) else {
             self.held = None;
             return;
@@ -98,28 +132,22 @@ impl Session {
 
     /// Runs a statement of ours on the held server; false if it failed, and then the server is not to be trusted.
     pub(super) async fn hidden(&mut self, sql: &[u8]) -> bool {
-        use crate::relay::{Ack, Owed, Show, What};
         self.feed.reset();
         // A cancel that comes too late for the client's statement must not hit ours.
         self.handle.cancels_have_arrived().await;
-        crate::wire::frontend::query(&mut self.outgoing.bytes, sql);
+        frontend::query(&mut self.outgoing.bytes, sql);
         if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
             // A simple Query destroys the unnamed statement.
             server.unnamed = None;
         }
-        let owed = Owed::Reply {
-            what: What::Query,
-            show: Show::Collect,
-            ack: Ack::Nothing,
-            names: crate::relay::Names::Untouched,
-        };
+        let owed = Owed::Reply { what: What::Query, show: Show::Collect, ack: Ack::Nothing, names: Names::Untouched };
         self.feed.queue.push(owed);
         self.hidden_is_answered().await
     }
 
     /// Waits for the answer to what is ours alone; false if the server is not to be trusted any more.
     pub(super) async fn hidden_is_answered(&mut self) -> bool {
-        let limit = std::time::Duration::from_secs(30);
+        let limit = Duration::from_secs(30);
         let outcome = tokio::time::timeout(limit, Box::pin(self.pump_quietly(Until::Settled))).await;
         let done =
             matches!(outcome, Ok(Outcome::Done)) && self.feed.hidden_error.is_none() && self.feed.fatal.is_none();

@@ -64,6 +64,12 @@ impl Carrier {
         }
     }
 
+    /// Waits for a byte that is not taken.
+    pub fn peek_within(&self, patience: Duration) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(patience))?;
+        self.socket.peek(&mut [0])
+    }
+
     /// FIN, but goes on reading.
     pub fn half_close(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {

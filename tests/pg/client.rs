@@ -436,9 +436,7 @@ impl Client {
     /// Closes with bytes unread, so that the other side sees a reset. There must be some: this waits for them.
     pub fn reset(self) {
         // What has come stays with the kernel; closing a socket that holds unread bytes sends a reset instead of an end.
-        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let mut first = [0];
-        assert_eq!(self.stream.peek(&mut first).expect("bytes to leave unread"), 1);
+        assert_eq!(self.stream.peek_within(PATIENCE).expect("bytes to leave unread"), 1);
         drop(self.stream);
     }
 

@@ -19,6 +19,7 @@ mod frontend;
 mod gate;
 mod hostile;
 mod identity;
+mod leaving;
 mod lifecycle;
 mod limits;
 mod login;
@@ -107,6 +108,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(prepared::cases());
     cases.extend(cancel::cases());
     cases.extend(copy::cases());
+    cases.extend(leaving::cases());
     cases.extend(told::cases());
     cases.extend(nodes::cases());
     cases.extend(lifecycle::cases());
