@@ -86,6 +86,9 @@ fn summary(facts: &Facts, hints: Hints) -> String {
     if !facts.effects.is_empty() {
         parts.push(facts.effects.iter().map(effect).collect::<Vec<_>>().join(", "));
     }
+    if !facts.inside.is_empty() {
+        parts.push(format!("inside {}", facts.inside.iter().map(effect).collect::<Vec<_>>().join(", ")));
+    }
     if facts.needs_literals {
         parts.push("by literals".to_owned());
     }
@@ -156,6 +159,7 @@ fn effect(effect: &Effect) -> String {
         Effect::Unlisten => "unlisten".to_owned(),
         Effect::UnlistenAll => "unlisten-all".to_owned(),
         Effect::TempObject => "temp".to_owned(),
+        Effect::TempForTransaction => "temp-for-transaction".to_owned(),
         Effect::AdvisoryLock => "advisory-lock".to_owned(),
         Effect::AdvisoryUnlock => "advisory-unlock".to_owned(),
         Effect::AdvisoryUnlockAll => "advisory-unlock-all".to_owned(),

@@ -99,7 +99,7 @@ fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> 
         },
         admin: None,
         log: Log { level: "info".to_owned(), format: LogFormat::Text },
-        session_guard: SessionGuard { mode: GuardMode::Pin, features: Vec::new() },
+        session_guard: SessionGuard { mode: GuardMode::Pin, features: Vec::new(), max_pinned: None },
         rules: Vec::new(),
     })
 }

@@ -231,6 +231,7 @@ fn session_guard(raw: &raw::RawSessionGuard) -> SessionGuard {
     SessionGuard {
         mode: raw.mode.value,
         features: features.into_iter().filter_map(|(feature, mode)| Some((feature, mode.value?))).collect(),
+        max_pinned: raw.max_pinned.value.map(|sessions| sessions.0 as usize),
     }
 }
 

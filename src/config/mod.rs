@@ -372,12 +372,31 @@ pub enum Feature {
     Load,
 }
 
+impl Feature {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Listen, Self::TempTable, Self::AdvisoryLock, Self::WithHoldCursor, Self::Prepare, Self::Set, Self::Load];
+
+    /// The word in the configuration, in errors and in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Listen => "listen",
+            Self::TempTable => "temp_table",
+            Self::AdvisoryLock => "advisory_lock",
+            Self::WithHoldCursor => "with_hold_cursor",
+            Self::Prepare => "prepare",
+            Self::Set => "set",
+            Self::Load => "load",
+        }
+    }
+}
+
 /// What happens when a client uses such a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardMode {
-    /// Nothing: the state stays behind on the server connection.
+    /// Nothing: the state stays behind on the server connection, and is gone when another client uses that.
     Allow,
-    /// Like allow, and the client gets a warning.
+    /// Like pin, and the log says so once per session and feature.
     Warn,
     /// The client keeps its server connection while the state lasts.
     Pin,
@@ -392,6 +411,8 @@ pub struct SessionGuard {
     pub mode: GuardMode,
     /// Overrides per feature.
     pub features: Vec<(Feature, GuardMode)>,
+    /// Most sessions of one pool (node and user) that are pinned at once, default no limit.
+    pub max_pinned: Option<usize>,
 }
 
 impl SessionGuard {

@@ -254,10 +254,13 @@ section! {
 section! {
     /// What happens when a client uses state that belongs to one server connection.
     RawSessionGuard {
-        /// pin: the client keeps its server connection; others are not supported by this version
+        /// pin: the client keeps its server connection while the state lasts; warn: so does it, and the log tells; block:
+        /// ERROR 0A000; allow: the state stays behind and is gone as soon as another client uses that connection
         mode: GuardMode = "pin";
         /// The same per feature
         features: RawFeatures = "{}";
+        /// Most sessions of one pool (node and user) that keep a server connection at once; one more gets ERROR 53400; null: no limit
+        max_pinned: Option<Some1> = "null";
     }
 }
 

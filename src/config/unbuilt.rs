@@ -1,7 +1,7 @@
 //! Keys whose time has not come: refused if they ask for something, told of if they mean nothing yet.
 
 use super::{
-    GuardMode, check,
+    check,
     fault::{At, Findings},
     raw,
     words::{AllowListMode, FirewallMode, Invalidation},
@@ -37,11 +37,6 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
             findings.fault(at, message, allowed);
         }
     };
-    let guard = &raw.session_guard.value;
-    refuse(guard.mode.value != GuardMode::Pin, &guard.mode.at, "pin");
-    for (_, mode) in guard.features.value.each() {
-        refuse(mode.value.is_some_and(|mode| mode != GuardMode::Pin), &mode.at, "pin, null");
-    }
     let firewall = &raw.firewall.value;
     refuse(firewall.mode.value != FirewallMode::Off, &firewall.mode.at, "\"off\"");
     let list = &firewall.allow_list.value;

@@ -104,6 +104,7 @@ pub struct Pool {
     /// How often `tls` has changed; counts as so many incarnations of the node.
     detours: AtomicU64,
     closed: AtomicBool,
+    pub(super) pinned: super::pinned::Count,
     welcome: ArcSwapOption<Welcome>,
 }
 
@@ -179,6 +180,7 @@ impl Pool {
             epoch: AtomicU64::new(0),
             detours: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            pinned: AtomicUsize::new(0),
             welcome: ArcSwapOption::empty(),
         }
     }

@@ -156,6 +156,8 @@ pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, C
             params: Params::default(),
             prepared: Prepared::new(max_prepared),
             unnamed: None,
+            flushes: None,
+            residue: None,
             target: Arc::new(CancelTarget { address: pool.address.clone(), tls, key }),
             epoch,
             born: now,

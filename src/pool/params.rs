@@ -87,6 +87,11 @@ impl PartialEq for Params {
     }
 }
 
+/// Can setting it to a value that was accepted once not fail, whoever is the role?
+pub fn is_safe(name: &str) -> bool {
+    name.contains('.') || SAFE.contains(&name)
+}
+
 impl Params {
     fn from_map(values: BTreeMap<Box<str>, Box<str>>) -> Self {
         if values.is_empty() {
@@ -194,20 +199,25 @@ impl Params {
                 together = Together::No;
             }
         }
-        for (i, (name, value)) in sets.iter().enumerate() {
-            sql.push_str(if i == 0 { "SELECT pg_catalog.set_config(" } else { ",pg_catalog.set_config(" });
-            quote_literal(&mut sql, name);
-            sql.push(',');
-            quote_literal(&mut sql, value);
-            sql.push_str(",false)");
-            if !SAFE.contains(name) {
-                together = Together::No;
-            }
+        if sets.iter().any(|(name, _)| !SAFE.contains(name)) {
+            together = Together::No;
         }
+        set_all(&mut sql, sets.into_iter());
         if !quick(&have) || !quick(&want) {
             together = Together::No;
         }
         Some(Change { sql, together })
+    }
+}
+
+/// Appends one SELECT that sets all of them, or nothing if there are none.
+pub fn set_all<'a>(sql: &mut String, parameters: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (i, (name, value)) in parameters.enumerate() {
+        sql.push_str(if i == 0 { "SELECT pg_catalog.set_config(" } else { ",pg_catalog.set_config(" });
+        quote_literal(sql, name);
+        sql.push(',');
+        quote_literal(sql, value);
+        sql.push_str(",false)");
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{Params, Prepared, StatementId};
+use super::{Params, Prepared, Residue, StatementId};
 use crate::{
     net::{Address, Stream},
     tls::TowardsServers,
@@ -58,6 +58,11 @@ pub struct Server {
     pub prepared: Prepared,
     /// What its unnamed statement is, if we know.
     pub unnamed: Option<StatementId>,
+    /// Does a commit wait for its flush, unless the client says otherwise? `None`: nobody has asked. What ALTER ROLE or ALTER DATABASE say
+    /// holds from a connection's beginning to its end; a change of the server's configuration is seen by the control plane.
+    pub flushes: Option<bool>,
+    /// What unseen code may have left in it.
+    pub residue: Option<Residue>,
     /// For CancelRequest.
     pub target: Arc<CancelTarget>,
     /// The node's incarnation when it was dialled.

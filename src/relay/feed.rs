@@ -102,7 +102,7 @@ pub struct Feed {
     pub hidden_error: Option<(SqlState, Box<str>)>,
     /// A FATAL the server said before it went; never passed on as it is.
     pub fatal: Option<(SqlState, Box<str>)>,
-    /// DataRow bodies of [`Show::Collect`] requests.
+    /// DataRow bodies of [`Show::Collect`] and [`Show::Try`] requests.
     pub rows: Vec<Vec<u8>>,
     collected: usize,
     /// Changes of the client's statement names that are settled, in order.
@@ -229,7 +229,7 @@ impl Feed {
                     break;
                 }
                 // Too long to hold: a huge description or notice of the client's may stream, what we must read whole may not.
-                let kept = matches!(self.queue.front(), Some(Owed::Reply { show: Show::Collect, .. }));
+                let kept = matches!(self.queue.front(), Some(Owed::Reply { show: Show::Collect | Show::Try, .. }));
                 if matches!(tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE | tag::PARAMETER_STATUS)
                     || (tag == tag::DATA_ROW && kept)
                 {
@@ -300,7 +300,7 @@ impl Feed {
         };
         let for_client = match show {
             Show::Pass if !self.mute => Move::Pass,
-            Show::Pass | Show::Swallow | Show::Collect => Move::Drop,
+            Show::Pass | Show::Swallow | Show::Collect | Show::Try => Move::Drop,
         };
         match (tag, what) {
             (tag::PARAMETER_STATUS, _) => {
@@ -341,7 +341,7 @@ impl Feed {
             }
             (tag::ROW_DESCRIPTION, Some(What::Query)) => Ok(for_client),
             (tag::DATA_ROW, Some(What::Query | What::Execute)) => {
-                if show == Show::Collect && self.collected < COLLECT {
+                if matches!(show, Show::Collect | Show::Try) && self.collected < COLLECT {
                     self.collected += body.len();
                     self.rows.push(body.to_vec());
                 }
@@ -446,6 +446,9 @@ impl Feed {
             }
             return Ok(Move::Drop);
         }
+        if show == Show::Try {
+            return Ok(Move::Drop);
+        }
         if show != Show::Pass && matches!(what, Some(What::Query | What::Sync)) {
             self.hidden_error.get_or_insert_with(|| (sqlstate, message()));
             return Ok(Move::Drop);
@@ -530,7 +533,7 @@ impl Feed {
     pub fn ours_in_front(&self) -> bool {
         matches!(
             self.queue.front(),
-            Some(Owed::Reply { what: What::Query | What::Sync, show: Show::Swallow | Show::Collect, .. })
+            Some(Owed::Reply { what: What::Query | What::Sync, show: Show::Swallow | Show::Collect | Show::Try, .. })
         )
     }
 

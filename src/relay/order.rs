@@ -34,6 +34,8 @@ pub enum Show {
     Swallow,
     /// We do: its rows are kept for the session.
     Collect,
+    /// The same, but that it fails is no matter.
+    Try,
 }
 
 /// What becomes true on the server when the reply says so.
@@ -112,6 +114,11 @@ impl Owed {
             Self::Reply { ack, .. } => *ack,
             Self::Local(..) | Self::Poison(_) => Ack::Nothing,
         }
+    }
+
+    /// A question of ours that may fail.
+    pub fn attempt() -> Self {
+        Self::Reply { what: What::Query, show: Show::Try, ack: Ack::Nothing, names: Names::Untouched }
     }
 
     /// A request of ours.

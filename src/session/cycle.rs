@@ -9,9 +9,9 @@ use std::{
 
 use super::{
     end::End,
-    place::Refusal,
+    refusal::Refusal,
     state::{Held, Session},
-    tx::Tx,
+    tx::{Deferred, Tx},
     worker::Worker,
 };
 use crate::{
@@ -374,11 +374,16 @@ impl Session {
             if self.prologue() == Together::No && !self.finish_prologue().await {
                 self.handle.rest();
                 self.drop_server(NodeOutcome::Answered);
-                let refusal = Refusal {
-                    sqlstate: self.feed.hidden_error.as_ref().map_or(SqlState::CONNECTION_FAILURE, |(code, _)| *code),
-                    message: self.feed.hidden_error.take().map_or_else(
-                        || "the session's settings could not be restored on a server".to_owned(),
-                        |(_, message)| message.into(),
+                if self.deeds.leaves_identity.is_some() && !self.deeds.identity_is_gone {
+                    // As on a server, there is a way out of a role that was dropped.
+                    self.deeds.identity_is_gone = true;
+                    continue;
+                }
+                let refusal = match self.feed.hidden_error.take() {
+                    Some((sqlstate, message)) => Refusal::new(sqlstate, message.into_string()),
+                    None => Refusal::new(
+                        SqlState::CONNECTION_FAILURE,
+                        "the session's settings could not be restored on a server",
                     ),
                 };
                 return self.refuse(load, &refusal);
@@ -578,6 +583,7 @@ impl Session {
         self.outgoing = crate::relay::Outgoing::default();
         self.group_open = false;
         self.portals.clear();
+        self.pinned = None;
         if let Some(held) = self.held.take() {
             self.account(&held, outcome);
             let Held { lease, .. } = held;
@@ -590,14 +596,15 @@ impl Session {
 
     /// No server: the client hears why, as it would hear an error of the server.
     fn refuse(&mut self, load: &mut dyn Load, refusal: &Refusal) -> Result<(), End> {
-        if self.tx != Tx::Idle {
-            self.tx = Tx::Failed;
+        self.fail_locally();
+        if !self.pins.any() {
+            self.pinned = None;
         }
         self.last.node = None;
         self.last.reason.get_or_insert(RouteReason::NoReplica);
         load.consume(self);
         self.unread = load.unread();
-        super::local::write_error(self.client.say(), refusal.sqlstate, &refusal.message);
+        refusal.write(self.client.say());
         self.undo_names();
         self.after_error_of_ours(load.ends_cycle());
         Ok(())
@@ -633,8 +640,8 @@ impl Session {
         self.unread += self.outgoing.stream;
         self.undo_names();
         self.drop_server(NodeOutcome::Failed);
-        self.tx = if open { Tx::Failed } else { Tx::Idle };
-        self.deeds = super::state::Deeds::default();
+        self.tx = if open { Tx::Failed(Deferred::plain()) } else { Tx::Idle };
+        self.deeds = super::deeds::Deeds::default();
         if broken {
             return Err(End::Left);
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::Session;
 use crate::{
     base::{Report, SqlState},
+    config::Feature,
     observe::ClientState,
     pool::Params,
     relay::{Ack, ClientGone, Names, Outcome, Owed, Show, Until, What},
@@ -100,7 +101,7 @@ impl Session {
 
     /// The server was held when the client left: roll back, reset, give back. Whatever is not certain is thrown away.
     async fn clean_up(&mut self) {
-        let in_step = !self.pins.load && self.drain().await;
+        let in_step = !self.pins.has(Feature::Load) && self.drain().await;
         let Some(status) = self.feed.status.filter(|_| in_step) else {
             self.held = None;
             return;
@@ -111,7 +112,9 @@ impl Session {
             self.held = None;
             return;
         }
-        let bare = self.held.as_ref().is_some_and(|held| held.lent_names.is_empty());
+        let bare = self.held.as_ref().is_some_and(|held| {
+            held.lent_names.is_empty() && held.lease.peek().is_some_and(|server| server.residue.is_none())
+        });
         let plain = bare && !self.pins.any() && !self.deeds.residue && !self.deeds.left_something();
         if !plain {
             // Alone in its message: inside an implicit transaction block it always fails.
@@ -123,10 +126,11 @@ impl Session {
                 server.params = Params::default();
                 server.prepared.clear();
                 server.unnamed = None;
+                server.residue = None;
             }
         }
         self.pins = super::state::Pins::default();
-        self.deeds = super::state::Deeds::default();
+        self.deeds = super::deeds::Deeds::default();
         self.release().await;
     }
 

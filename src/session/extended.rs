@@ -3,18 +3,22 @@
 use super::{
     cycle::{Composing, Load},
     end::End,
-    local::{IN_FAILED, Local, NO_TRANSACTIONS, Ran, error_message, write_error},
+    guard::Standing,
+    local::{Local, Ran},
+    refusal::Refusal,
+    simple::{failed, is_refused_when_failed},
     state::{Portal, Session},
     statements::{Named, Statement},
     tx::Tx,
 };
 use crate::{
     base::SqlState,
+    config::Feature,
     observe::Sent,
     pool::{Found, ServerName, StatementId},
     relay::{Ack, Names, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
-    sql::Shape,
+    sql::{Facts, Shape},
     wire::{
         HEAD_BYTES, Head, WireError,
         backend::{self, TxStatus},
@@ -32,8 +36,6 @@ const SHORT: u32 = 10_000;
 const MOST_NAMES: usize = 1 << 16;
 /// Most bytes of statement text one client may keep, and the longest Parse.
 const MOST_TEXT: usize = 64 << 20;
-/// In the place of a tag: a Parse beyond that, which is not read.
-const TOO_LONG: u8 = 0;
 
 /// One message of the group.
 struct Item {
@@ -45,9 +47,20 @@ struct Item {
     total: usize,
     /// The statement it is about.
     statement: Option<Named>,
+    /// Why it, and with it what follows up to Sync, is not carried out.
+    refused: Option<Box<Refusal>>,
 }
 
 impl Item {
+    fn refused(head: Head, start: usize, here: usize, refusal: Refusal) -> Self {
+        Self { tag: head.tag, start, here, total: head.total(), statement: None, refused: Some(Box::new(refusal)) }
+    }
+
+    /// One that the server would raise an error for.
+    fn malformed(head: Head, start: usize, here: usize, error: WireError) -> Self {
+        Self::refused(head, start, here, Refusal::new(SqlState::PROTOCOL_VIOLATION, error.to_string()))
+    }
+
     fn body<'a>(&self, session: &'a Session) -> &'a [u8] {
         &session.client.pending()[self.start + HEAD_BYTES..self.start + self.here]
     }
@@ -85,6 +98,7 @@ impl Session {
         if self.group_has_failed() {
             return self.skip(batch).await;
         }
+        self.judge_batch(&mut batch);
         let done = self.answer_leading(&mut batch);
         if self.skipping {
             batch.items.drain(..done);
@@ -101,6 +115,9 @@ impl Session {
         self.deeds.ending = false;
         let mut wish = Wish::nothing();
         for (i, item) in batch.items.iter().enumerate() {
+            if item.refused.is_some() {
+                break;
+            }
             if let Some(statement) = &item.statement {
                 // Mostly all messages of a group are about one statement; it need not be asked four times.
                 let seen = i > 0 && batch.items[i - 1].statement.as_ref().is_some_and(|s| s.is(statement));
@@ -112,10 +129,14 @@ impl Session {
                     wish = wish.and(self.wish(&classified));
                 }
                 if item.tag == tag::EXECUTE {
-                    self.deeds.note(&classified.known.facts);
+                    self.note_named(statement);
+                    self.remember_prepared(&classified.known);
+                    if self.deeds.is_blind() {
+                        self.note_bound(&batch.items, &classified.known.facts);
+                    }
                     for name in &statement.names_in_sql {
                         if let Some(named) = self.names.find(name.as_bytes()).cloned() {
-                            self.deeds.note(&named.classified(&self.worker).known.facts);
+                            self.note_named(&named);
                         }
                     }
                 }
@@ -139,6 +160,34 @@ impl Session {
         self.exchange(&mut batch, wish).await?;
         self.settle().await?;
         Ok(())
+    }
+
+    /// Finds the first message that is not carried out.
+    fn judge_batch(&mut self, batch: &mut Batch) {
+        let mut standing = self.standing();
+        for item in &mut batch.items {
+            if item.refused.is_some() {
+                return;
+            }
+            let Some(statement) = item.statement.as_ref().filter(|statement| !statement.is_plain) else { continue };
+            if !matches!(item.tag, tag::PARSE | tag::EXECUTE) {
+                continue;
+            }
+            let known = statement.classified(&self.worker).known;
+            item.refused = self.judge(&known.facts, standing).map(Box::new);
+            if !known.facts.tx.is_empty() {
+                standing = Standing::Open;
+            }
+        }
+    }
+
+    /// What is bound may name what unseen code sets.
+    fn note_bound(&mut self, items: &[Item], facts: &Facts) {
+        for item in items.iter().filter(|item| item.tag == tag::BIND) {
+            let from = item.start + HEAD_BYTES;
+            let body = self.client.pending().get(from..item.start + item.here).unwrap_or_default();
+            self.deeds.note_dotted(facts, body);
+        }
     }
 
     /// Is a portal bound here that is not run to its end here?
@@ -175,7 +224,8 @@ impl Session {
             match head.tag {
                 // Longer than limits.parse is not read but sent to the primary; it is kept all the same, for other servers.
                 tag::PARSE if total > MOST_TEXT => {
-                    items.push(Item { tag: TOO_LONG, start: at, here: here.min(total), total, statement: None });
+                    let refusal = Refusal::new(SqlState::PROGRAM_LIMIT_EXCEEDED, too_long(total));
+                    items.push(Item::refused(head, at, here.min(total), refusal));
                     at += here.min(total);
                     break;
                 }
@@ -194,12 +244,14 @@ impl Session {
                     self.idle().await?;
                     continue;
                 }
-                let item = self.read_item(head, at, here, &items)?;
+                let item = self.read_item(head, at, here, &items);
+                let item = item.unwrap_or_else(|error| Item::malformed(head, at, here, error));
                 items.push(item);
                 at += here;
                 break;
             }
-            let item = self.read_item(head, at, total, &items)?;
+            let item =
+                self.read_item(head, at, total, &items).unwrap_or_else(|error| Item::malformed(head, at, total, error));
             let copies = head.tag == tag::EXECUTE && item.statement.as_ref().is_some_and(|s| s.copies_in);
             items.push(item);
             at += total;
@@ -220,7 +272,7 @@ impl Session {
 
     /// Looks at one message, and finds the statement it is about.
     fn read_item(&mut self, head: Head, start: usize, here: usize, before: &[Item]) -> Result<Item, WireError> {
-        let mut item = Item { tag: head.tag, start, here, total: head.total(), statement: None };
+        let mut item = Item { tag: head.tag, start, here, total: head.total(), statement: None, refused: None };
         let body = item.body(self);
         item.statement = match head.tag {
             tag::PARSE => {
@@ -250,7 +302,8 @@ impl Session {
                 Close::parse(body)?;
                 None
             }
-            _ => None,
+            _ if body.is_empty() => None,
+            _ => return Err(WireError::Trailing),
         };
         Ok(item)
     }
@@ -292,14 +345,24 @@ impl Session {
             if self.held.is_some() || self.group_open {
                 return i;
             }
-            let failed = self.tx == Tx::Failed;
             let local = item.statement.as_ref().and_then(|s| s.local.clone());
-            let refused = failed
-                && matches!(item.tag, tag::PARSE | tag::BIND | tag::EXECUTE | tag::DESCRIBE | TOO_LONG)
-                && !matches!(local, Some(Local::Commit { .. } | Local::Rollback { .. }));
-            if refused {
-                write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, IN_FAILED);
-                self.skipping = true;
+            let in_failed = || {
+                // A statement or portal that does not exist is a fault that counts more.
+                let statement = item.statement.as_ref().filter(|_| matches!(self.tx, Tx::Failed(_)))?;
+                let refused = is_refused_when_failed(&statement.classified(&self.worker).known.facts);
+                refused.then(|| Box::new(failed()))
+            };
+            if let Some(refusal) = item.refused.clone().or_else(in_failed) {
+                refusal.write(self.client.say());
+                self.note_refused(1);
+                self.unread += item.total - item.here;
+                self.fail_locally();
+                // A Sync with something in it is still one.
+                self.skipping = item.tag != tag::SYNC;
+                if item.tag == tag::SYNC {
+                    let status = self.status();
+                    backend::ready_for_query(self.client.say(), status);
+                }
                 return i + 1;
             }
             if !self.answer_item(item, local.as_ref(), &batch.items[i + 1..]) {
@@ -386,10 +449,6 @@ impl Session {
                 backend::ready_for_query(self.client.say(), status);
             }
             tag::FLUSH => {}
-            TOO_LONG => {
-                self.fail_here(SqlState::PROGRAM_LIMIT_EXCEEDED, &too_long(item.total));
-                self.unread += item.total - item.here;
-            }
             _ => return false,
         }
         true
@@ -409,10 +468,8 @@ impl Session {
 
     /// An error of ours while no server is held.
     fn fail_here(&mut self, sqlstate: SqlState, message: &str) {
-        if self.tx != Tx::Idle {
-            self.tx = Tx::Failed;
-        }
-        write_error(self.client.say(), sqlstate, message);
+        Refusal::new(sqlstate, message.to_owned()).write(self.client.say());
+        self.fail_locally();
         self.skipping = true;
     }
 
@@ -643,6 +700,15 @@ enum Composed {
 impl Session {
     /// Writes one message for the held server, and notes what is owed for it.
     fn compose_item(&mut self, item: &Item, asked: bool) -> Composed {
+        if let Some(refusal) = &item.refused {
+            self.write_failing(refusal.bytes());
+            if item.tag == tag::SYNC {
+                // A Sync with something in it is still one.
+                frontend::sync(&mut self.outgoing.bytes);
+                self.owe(What::Sync, Ack::Nothing, Names::Untouched);
+            }
+            return Composed::Poisoned;
+        }
         let raw_range = item.start..item.start + item.here;
         let local = item.statement.as_ref().and_then(|s| s.local.as_ref()).filter(|local| self.is_ours(local)).cloned();
         // Parse does not look at what it names (parse_utilcmd.c, prepare.c: EXECUTE looks when it is bound).
@@ -659,9 +725,6 @@ impl Session {
                 let (Ok(parse), Some(statement)) = (Parse::parse(body), &item.statement) else {
                     return self.poison_malformed();
                 };
-                if self.is_transaction_unwanted(&statement.classified(&self.worker).known.facts) {
-                    return self.poison(SqlState::FEATURE_NOT_SUPPORTED, NO_TRANSACTIONS);
-                }
                 let name: Box<[u8]> = parse.name.into();
                 if !name.is_empty() {
                     if self.names.find(&name).is_some() {
@@ -690,7 +753,7 @@ impl Session {
                 }
                 let id = statement.id(&self.params);
                 let statement = statement.clone();
-                if self.pins.prepare || self.deeds.living {
+                if self.pins.has(Feature::Prepare) || self.deeds.living {
                     // A PREPARE may have taken the name: then the server refuses it, as it would have.
                     frontend::parse(&mut self.outgoing.bytes, &name, b"", &[]);
                     self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
@@ -721,7 +784,7 @@ impl Session {
                     return Composed::Sent;
                 };
                 if !portal.is_empty() && self.is_finished(&portal) {
-                    return self.poison(SqlState::DUPLICATE_CURSOR, &cursor_exists(&portal));
+                    return self.poison(SqlState::DUPLICATE_CURSOR, cursor_exists(&portal));
                 }
                 let ready = if local.is_some() { Ready::Raw } else { self.ensure(&statement, &name, asked) };
                 match ready {
@@ -796,7 +859,7 @@ impl Session {
                 let Ok(execute) = Execute::parse(item.body(self)) else { return self.poison_malformed() };
                 if self.is_finished(execute.portal) {
                     let message = not_again(execute.portal);
-                    return self.poison(SqlState::NOT_IN_PREREQUISITE_STATE, &message);
+                    return self.poison(SqlState::NOT_IN_PREREQUISITE_STATE, message);
                 }
                 if let (Some(local), Some(statement)) = (&local, &item.statement) {
                     let (portal, text) = (Box::<[u8]>::from(execute.portal), statement.text.clone());
@@ -834,8 +897,8 @@ impl Session {
                         // Other clients may use it on this server; it leaves by the server's own limit.
                         self.names.change(&name, None);
                         // What PREPARE has made goes by the same names.
-                        let by_sql = self.pins.prepare || self.deeds.living;
-                        self.deeds.living |= self.pins.prepare;
+                        let by_sql = self.pins.has(Feature::Prepare) || self.deeds.living;
+                        self.deeds.living |= self.pins.has(Feature::Prepare);
                         if self.no_longer_lent(&name) || by_sql {
                             self.send_raw(item);
                             self.owe(What::Close, Ack::Nothing, Names::Change);
@@ -854,7 +917,6 @@ impl Session {
                 self.send_raw(item);
                 self.owe(What::Sync, Ack::Nothing, Names::Untouched);
             }
-            TOO_LONG => return self.poison(SqlState::PROGRAM_LIMIT_EXCEEDED, &too_long(item.total)),
             // FLUSH; nothing else is ever gathered.
             _ => self.send_raw(item),
         }
@@ -926,29 +988,25 @@ impl Session {
         Ready::Named(server_name)
     }
 
-    /// An error of ours in the middle of a pipeline: the server is made to fail at this very place, so that its transaction and
-    /// everything behind it behave as they would have.
-    fn poison(&mut self, sqlstate: SqlState, message: &str) -> Composed {
-        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
-        self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
-        frontend::describe(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
-        self.feed.queue.push(Owed::Poison(error_message(sqlstate, message)));
+    /// An error of ours in the middle of a pipeline.
+    fn poison(&mut self, sqlstate: SqlState, message: impl Into<std::borrow::Cow<'static, str>>) -> Composed {
+        self.write_failing(Refusal::new(sqlstate, message).bytes());
         Composed::Poisoned
     }
 
     /// A name that is in use: as on a server, the text's own faults come first.
     fn poison_duplicate(&mut self, statement: &Statement, name: &[u8]) -> Composed {
         self.try_text(statement);
-        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, b"", &[]);
-        self.feed.queue.push(Owed::Poison(error_message(SqlState::DUPLICATE_STATEMENT, &duplicate(name))));
+        frontend::parse(&mut self.outgoing.bytes, super::refusal::NO_SUCH, b"", &[]);
+        self.feed.queue.push(Owed::Poison(Refusal::new(SqlState::DUPLICATE_STATEMENT, duplicate(name)).bytes()));
         Composed::Poisoned
     }
 
     /// Has the server look at a text under a name that means nothing. If it refuses it, that is the client's error.
     fn try_text(&mut self, statement: &Statement) {
-        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, NO_SUCH);
+        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, super::refusal::NO_SUCH);
         self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
-        frontend::parse(&mut self.outgoing.bytes, NO_SUCH, &statement.text, &statement.oids);
+        frontend::parse(&mut self.outgoing.bytes, super::refusal::NO_SUCH, &statement.text, &statement.oids);
         self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
     }
 
@@ -972,6 +1030,3 @@ enum Ready {
 
 /// What a server says when a plan made anew gives other columns than before.
 const CHANGED: &str = "cached plan must not change result type";
-
-/// A statement name that means nothing: it is closed right before it is used.
-const NO_SUCH: &[u8] = b"pgsluice_none";

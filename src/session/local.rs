@@ -110,12 +110,6 @@ impl Session {
         }
     }
 
-    /// Would it begin a transaction in a pool that lends a server for one statement only?
-    pub(super) fn is_transaction_unwanted(&self, facts: &Facts) -> bool {
-        self.tenant.database.pool.mode == PoolMode::Statement
-            && facts.tx.iter().any(|verb| matches!(verb, TxVerb::Begin { .. }))
-    }
-
     /// May `local` be answered without a server as things stand?
     pub(super) fn may_answer(&self, local: &Local) -> bool {
         if self.is_ours(local) {
@@ -177,13 +171,11 @@ impl Session {
                 backend::command_complete(out, "SET");
             }
             Local::Commit { chain } | Local::Rollback { chain } => {
-                let failed = self.tx == Tx::Failed;
-                let committed = matches!(local, Local::Commit { .. }) && !failed;
-                match (&mut self.tx, chain) {
+                let before = std::mem::take(&mut self.tx);
+                let committed = matches!(local, Local::Commit { .. }) && !matches!(before, Tx::Failed(_));
+                if let (Tx::Begun(deferred) | Tx::Failed(deferred), true) = (before, chain) {
                     // AND CHAIN keeps the characteristics, so the same BEGIN is owed again.
-                    (Tx::Begun(_), true) => {}
-                    (Tx::Failed, true) => self.tx = Tx::Begun(Deferred::begin(b"BEGIN", TxOptions::default())),
-                    _ => self.tx = Tx::Idle,
+                    self.tx = Tx::Begun(deferred);
                 }
                 self.portals.clear();
                 backend::command_complete(out, if committed { "COMMIT" } else { "ROLLBACK" });
@@ -208,17 +200,7 @@ impl Session {
 /// What a server says to anything but the end of a failed transaction.
 pub(super) const IN_FAILED: &str = "current transaction is aborted, commands ignored until end of transaction block";
 
-/// What statement pooling says to BEGIN.
-pub(super) const NO_TRANSACTIONS: &str = "transactions are not possible in statement pooling mode";
-
 /// An ERROR of ours.
 pub(super) fn write_error(out: &mut Vec<u8>, sqlstate: SqlState, message: &str) {
     backend::error_response(out, &ErrorText::new(Severity::Error, sqlstate, message));
-}
-
-/// An ERROR of ours, as a message on its own.
-pub(super) fn error_message(sqlstate: SqlState, message: &str) -> Box<[u8]> {
-    let mut out = Vec::new();
-    write_error(&mut out, sqlstate, message);
-    out.into()
 }

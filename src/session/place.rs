@@ -3,6 +3,7 @@
 use std::{task::Poll, time::Instant};
 
 use super::{
+    refusal::Refusal,
     state::{Held, Session},
     tx::Tx,
 };
@@ -18,19 +19,6 @@ use crate::{
     },
     sql::Classified,
 };
-
-/// Why no server could be had.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    pub sqlstate: SqlState,
-    pub message: String,
-}
-
-impl Refusal {
-    fn new(sqlstate: SqlState, message: &str) -> Self {
-        Self { sqlstate, message: message.to_owned() }
-    }
-}
 
 /// What was chosen for a statement, and what is known of it.
 struct Choice {
@@ -62,7 +50,7 @@ impl Session {
     pub(super) fn wish(&self, classified: &Classified) -> Wish {
         let phase = match &self.tx {
             Tx::Begun(deferred) => Phase::Begun(deferred.options),
-            Tx::Idle | Tx::Failed => Phase::Autocommit,
+            Tx::Idle | Tx::Failed(_) => Phase::Autocommit,
         };
         let defaults = Defaults {
             read_only: self.params.read_only_by_default(),
@@ -91,7 +79,7 @@ impl Session {
                         patience = Patience::Spent;
                     } else if self.wait_a_little().await == Waited::Canceled {
                         let error = CheckoutError::Canceled;
-                        return Err(Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() });
+                        return Err(Refusal::new(error.sqlstate(), error.to_client().into_owned()));
                     }
                     continue;
                 }
@@ -106,7 +94,7 @@ impl Session {
                 }
                 Placement::NoPrimary => {
                     return Err(match last_error {
-                        Some(error) => Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() },
+                        Some(error) => Refusal::new(error.sqlstate(), error.to_client().into_owned()),
                         None if wish.place == Where::Primary => Refusal::new(
                             SqlState::CANNOT_CONNECT_NOW,
                             "no primary is available; reads still work, try again later",
@@ -155,7 +143,7 @@ impl Session {
                         last_error = Some(error);
                         continue;
                     }
-                    return Err(Refusal { sqlstate: error.sqlstate(), message: error.to_client().into_owned() });
+                    return Err(Refusal::new(error.sqlstate(), error.to_client().into_owned()));
                 }
             }
         }
@@ -234,23 +222,47 @@ impl Session {
     /// Puts what must come first into the outgoing bytes: the client's settings, and a BEGIN that is still owed.
     /// [`Together::No`]: it must be answered before the client's own request may follow.
     pub(super) fn prologue(&mut self) -> Together {
+        let question = self.question_in_front();
         let Some(held) = &mut self.held else { return Together::Yes };
         let Some(server) = held.lease.server() else { return Together::Yes };
         let mut together = Together::Yes;
+        if self.feed.status == Some(crate::wire::backend::TxStatus::InTransaction) && !self.group_open {
+            let sql = self.deeds.defaults_to_restore(&self.startup);
+            if !sql.is_empty() {
+                crate::wire::frontend::query(&mut self.outgoing.bytes, sql.as_bytes());
+                server.unnamed = None;
+                self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+            }
+        }
         if self.feed.status != Some(crate::wire::backend::TxStatus::Idle) {
             return together;
         }
-        if let Some(change) = server.params.change_to(&self.params) {
+        for _ in 0..server.reset_for(self.owner, &mut self.outgoing.bytes) {
+            self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+        }
+        if let Some(question) = question {
+            crate::wire::frontend::query(&mut self.outgoing.bytes, question.as_bytes());
+            self.feed.queue.push(Owed::attempt());
+            server.unnamed = None;
+        }
+        let wanted = self.deeds.wanted(&self.params);
+        if let Some(change) = server.params.change_to(&wanted) {
             crate::wire::frontend::query(&mut self.outgoing.bytes, change.sql.as_bytes());
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
-            server.params = self.params.clone();
+            server.params = wanted.into_owned();
             server.unnamed = None;
             together = change.together;
         }
-        if let Tx::Begun(deferred) = &self.tx {
+        if let Tx::Begun(deferred) | Tx::Failed(deferred) = &self.tx {
             crate::wire::frontend::query(&mut self.outgoing.bytes, &deferred.sql);
             server.unnamed = None;
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+        }
+        if matches!(self.tx, Tx::Failed(_)) {
+            // What comes is not for us to answer; but it must find what the client has been told.
+            self.write_failing(Box::default());
+            crate::wire::frontend::sync(&mut self.outgoing.bytes);
+            self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
         }
         together
     }

@@ -107,7 +107,12 @@ impl<'a> Probe<'a> {
         let lost = || End::Fatal(SqlState::CONNECTION_FAILURE, "the server connection was lost during login".into());
         let mut feed = Feed::default();
         let mut message = Vec::with_capacity(sql.len() + 128);
+        // Nobody's yet.
+        let owner = self.worker.owner();
         let server = lease.server().ok_or_else(lost)?;
+        for _ in 0..server.reset_for(owner, &mut message) {
+            feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+        }
         if let Some(change) = server.params.change_to(&Params::default()) {
             frontend::query(&mut message, change.sql.as_bytes());
             feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));

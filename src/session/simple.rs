@@ -2,9 +2,11 @@
 
 use super::{
     cycle::{Composing, Load},
+    deeds::Deeds,
     end::End,
-    local::{Local, NO_TRANSACTIONS, write_error},
-    state::{Deeds, Session},
+    local::Local,
+    refusal::Refusal,
+    state::Session,
     statements::{deallocated, names_in_sql},
     tx::Tx,
 };
@@ -13,10 +15,9 @@ use crate::{
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts, Shape},
+    sql::{Classified, ClassifyPath, Facts, Shape, facts::Verb},
     wire::{
-        HEAD_BYTES, Head, WireError,
-        backend::{self, TxStatus},
+        HEAD_BYTES, Head, WireError, backend,
         frontend::{FunctionCall, Query},
     },
 };
@@ -88,7 +89,7 @@ impl Session {
             }
             let text = match Query::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 Ok(text) => text,
-                Err(error) => return self.malformed(total, error),
+                Err(error) => return self.malformed(total, error).await,
             };
             (self.worker.classify(text, self.strings), total)
         } else {
@@ -99,20 +100,22 @@ impl Session {
         if here == total && self.answered_here(facts, total) {
             return Ok(());
         }
-        if self.tx == Tx::Failed {
-            write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
-            return self.refused(total).await;
+        if matches!(self.tx, Tx::Failed(_)) && is_refused_when_failed(facts) {
+            return self.refuse_query(total, &failed()).await;
         }
-        if self.is_transaction_unwanted(facts) {
-            write_error(self.client.say(), SqlState::FEATURE_NOT_SUPPORTED, NO_TRANSACTIONS);
-            return self.refused(total).await;
+        if let Some(refusal) = self.judge(facts, self.standing()) {
+            return self.refuse_query(total, &refusal).await;
         }
         self.deeds.next();
-        self.deeds.note(facts);
+        self.note(&classified.known);
+        if here == total && self.deeds.is_blind() {
+            let text = self.client.pending().get(HEAD_BYTES..total).unwrap_or_default();
+            self.deeds.note_dotted(facts, text);
+        }
         let wish = self.wish(&classified);
         for name in names_in_sql(facts) {
             if let Some(statement) = self.names.find(name.as_bytes()).cloned() {
-                self.deeds.note(&statement.classified(&self.worker).known.facts);
+                self.note_named(&statement);
                 self.names_in_sql.push(name.as_bytes().into());
             }
         }
@@ -134,7 +137,9 @@ impl Session {
             self.names.clear();
             self.forget_statements();
         }
+        self.remember_prepared(&classified.known);
         for name in deallocated(facts).take(self.feed.deallocated) {
+            self.prepared_by_sql.remove(name);
             self.names.remove(name.as_bytes());
             self.no_longer_lent(name.as_bytes());
         }
@@ -145,21 +150,25 @@ impl Session {
     /// FunctionCall: the fast path of libpq's large objects. An unknown function as far as we can tell.
     pub(super) async fn function_call(&mut self, head: Head) -> Result<(), End> {
         let total = head.total();
+        let mut refusal = None;
         let here = if total <= LONGEST_CALL {
             self.whole(head).await?;
             if self.group_has_failed() {
                 return self.discard(head.total()).await;
             }
-            if let Err(error) = FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
-                return self.malformed(total, error);
+            match FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
+                Ok(call) => refusal = self.judge_call(call.function),
+                Err(error) => return self.malformed(total, error).await,
             }
             total
         } else {
             self.client.pending().len().min(total)
         };
-        if self.tx == Tx::Failed {
-            write_error(self.client.say(), SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED);
-            return self.refused(total).await;
+        if matches!(self.tx, Tx::Failed(_)) {
+            refusal = Some(failed());
+        }
+        if let Some(refusal) = refusal {
+            return self.refuse_query(total, &refusal).await;
         }
         self.deeds.next();
         self.deeds.opaque = true;
@@ -200,26 +209,23 @@ impl Session {
     }
 
     /// A message whose length fits but whose inside does not: PostgreSQL raises an ERROR and goes on.
-    fn malformed(&mut self, total: usize, error: WireError) -> Result<(), End> {
-        if self.held.is_some() && self.status() != TxStatus::Idle {
-            // The server's transaction would have to fail, too; nothing less than ending it is honest.
-            return Err(error.into());
-        }
-        if self.tx != Tx::Idle {
-            self.tx = Tx::Failed;
-        }
-        self.client.consume(total);
-        write_error(self.client.say(), SqlState::PROTOCOL_VIOLATION, &error.to_string());
-        self.after_error_of_ours(true);
-        Ok(())
+    async fn malformed(&mut self, total: usize, error: WireError) -> Result<(), End> {
+        self.refuse_query(total, &Refusal::new(SqlState::PROTOCOL_VIOLATION, error.to_string())).await
     }
+}
 
-    /// An error was written instead of sending the message; the rest of it is thrown away.
-    async fn refused(&mut self, total: usize) -> Result<(), End> {
-        self.discard(total).await?;
-        self.after_error_of_ours(true);
-        Ok(())
-    }
+/// Of a failed transaction that no server has: is there one answer to it? Other texts end it, or have faults that count more.
+pub(super) fn is_refused_when_failed(facts: &Facts) -> bool {
+    let ends = matches!(
+        facts.verb,
+        Verb::Commit | Verb::Rollback | Verb::RollbackToSavepoint | Verb::PrepareTransaction | Verb::Unknown
+    );
+    facts.statements <= 1 && !ends
+}
+
+/// The answer.
+pub(super) fn failed() -> Refusal {
+    Refusal::new(SqlState::IN_FAILED_TRANSACTION, super::local::IN_FAILED)
 }
 
 impl super::worker::Worker {

@@ -6,11 +6,12 @@ use super::{
     admission::{Admitted, Connected, Full},
     auth::authenticate,
     cancel::LongKey,
+    deeds::Deeds,
     end::End,
     first::first_packets,
     half_open::{self, HalfOpen},
     probe::Probe,
-    state::{Deeds, Pins, Session},
+    state::{Pins, Session},
     statements::Names,
     tx::Tx,
     welcome::{Answer, Asked, Known},
@@ -20,7 +21,7 @@ use crate::{
     base::{Report, SqlState},
     net::Stream,
     observe::{ClientState, LimitHit, LoginEnd},
-    pool::{Lease, Params, quote_literal},
+    pool::{Lease, Params, set_all},
     relay::{Client, Feed, Outgoing},
     route::Floor,
     sql::StringRules,
@@ -80,6 +81,10 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 strings: entry.strings,
                 told: entry.told,
                 pins: Pins::default(),
+                pinned: None,
+                warned: Pins::default(),
+                owner: worker.owner(),
+                prepared_by_sql: std::collections::HashMap::new(),
                 deeds: Deeds::default(),
                 floor: Floor::None,
                 serializable: false,
@@ -288,14 +293,8 @@ async fn try_on_server(probe: &Probe<'_>, lease: Lease, asked: &Asked) -> Result
         lease.give_back(std::time::Instant::now());
         return Ok(Answer::new(&reported, Params::default()));
     }
-    let mut set = String::from("SELECT ");
-    for (i, (name, value)) in asked.wishes.iter().enumerate() {
-        set.push_str(if i == 0 { "pg_catalog.set_config(" } else { ",pg_catalog.set_config(" });
-        quote_literal(&mut set, name);
-        set.push(',');
-        quote_literal(&mut set, value);
-        set.push_str(",false)");
-    }
+    let mut set = String::new();
+    set_all(&mut set, asked.wishes.iter().map(|(name, value)| (&**name, &**value)));
     let (lease, feed) = probe.ask(lease, &set).await?;
     if let Some((sqlstate, message)) = feed.hidden_error {
         // The statement failed as a whole, so none of the wishes took effect.

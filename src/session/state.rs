@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    collections::BTreeMap,
+    collections::HashMap,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -10,6 +10,7 @@ use std::{
 use super::{
     admission::{Admitted, Connected},
     cancel::Handle,
+    deeds::Deeds,
     introduce::Describing,
     route_shown::LastRoute,
     statements::{Named, Names},
@@ -17,10 +18,11 @@ use super::{
     worker::{Tenant, Worker},
 };
 use crate::{
-    pool::{Lease, Params},
+    config::Feature,
+    pool::{Lease, Owner, Params, Pinned},
     relay::{Client, Feed, Outgoing},
     route::Floor,
-    sql::{Encoding, StringRules},
+    sql::{Encoding, Known, StringRules},
     wire::backend::{self, ResultType, TxStatus},
 };
 
@@ -46,79 +48,51 @@ pub(super) struct Portal {
 }
 
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
-pub const PIN_REASONS: &[&str] =
-    &["listen", "temp_table", "advisory_lock", "with_hold_cursor", "prepare", "set", "load"];
+pub const PIN_REASONS: &[&str] = &{
+    let mut words = [""; Feature::ALL.len()];
+    let mut i = 0;
+    while i < words.len() {
+        words[i] = Feature::ALL[i].as_str();
+        i += 1;
+    }
+    words
+};
 
 /// Why a session keeps its server between transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pins {
-    pub listen: bool,
-    pub temp_table: bool,
-    pub advisory_lock: bool,
-    pub with_hold_cursor: bool,
-    pub prepare: bool,
-    pub set: bool,
-    pub load: bool,
-}
+pub(super) struct Pins(u8);
 
 impl Pins {
-    pub(super) fn any(&self) -> bool {
-        *self != Self::default()
+    pub(super) fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    pub(super) fn has(self, feature: Feature) -> bool {
+        self.0 & Self::bit(feature) != 0
+    }
+
+    /// Is it so or not?
+    pub(super) fn put(&mut self, feature: Feature, pinned: bool) {
+        if pinned {
+            self.0 |= Self::bit(feature);
+        } else {
+            self.0 &= !Self::bit(feature);
+        }
+    }
+
+    /// All that hold, in the order of [`PIN_REASONS`].
+    pub(super) fn iter(self) -> impl Iterator<Item = Feature> {
+        Feature::ALL.into_iter().filter(move |feature| self.has(*feature))
     }
 
     /// The first reason, in the words of `session_guard`.
-    pub(super) fn reason(&self) -> Option<&'static str> {
-        let pinned = [
-            self.listen,
-            self.temp_table,
-            self.advisory_lock,
-            self.with_hold_cursor,
-            self.prepare,
-            self.set,
-            self.load,
-        ];
-        pinned.iter().position(|pinned| *pinned).and_then(|i| PIN_REASONS.get(i)).copied()
+    pub(super) fn reason(self) -> Option<&'static str> {
+        self.iter().next().map(Feature::as_str)
     }
-}
 
-/// What was done to a parameter last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Last {
-    Set,
-    Reset,
-}
-
-/// What a transaction has done to the state of its server's session; settled when it ends.
-#[derive(Debug, Default)]
-pub(super) struct Deeds {
-    /// Parameters set, reset or perhaps changed back by a rollback.
-    pub touched: BTreeMap<Box<str>, Last>,
-    /// RESET ALL: every parameter.
-    pub reset_all: bool,
-    /// Something that lives on in the server's session may have come or gone.
-    pub living: bool,
-    /// Code we cannot see into ran.
-    pub opaque: bool,
-    /// The same, or EXECUTE of something prepared by SQL, while the session is pinned: reset before anybody else gets the server.
-    pub residue: bool,
-    /// Parameters with names we do not know were set.
-    pub unknown_parameter: bool,
-    /// A library was loaded.
-    pub load: bool,
-    /// Something was written, or may have been.
-    pub wrote: bool,
-    /// The request under way may commit.
-    pub ending: bool,
-    /// Whether the request under way leaves a transaction open, if it begins or ends one.
-    pub leaves_open: Option<bool>,
-    /// Something may have been rolled back, explicitly or by an error.
-    pub rolled_back: bool,
-    /// Transactions were begun or ended by statements.
-    pub controlled: bool,
-    /// The schema may have changed.
-    pub ddl: bool,
-    /// `synchronous_commit` was touched, so the commit may be acknowledged before it is flushed.
-    pub lazy_commit: bool,
+    fn bit(feature: Feature) -> u8 {
+        1 << (feature as u8)
+    }
 }
 
 /// One client.
@@ -155,6 +129,14 @@ pub(super) struct Session {
     /// Reported parameters that the client asked for at login, and what it was told last that they are.
     pub told: Vec<(Box<str>, Box<str>)>,
     pub pins: Pins,
+    /// Counts as one of the pool's pinned sessions.
+    pub pinned: Option<Pinned>,
+    /// Features whose pin the log was warned of.
+    pub warned: Pins,
+    /// Its mark on servers.
+    pub owner: Owner,
+    /// What statements prepared by SQL do to the session when they run, if anything.
+    pub prepared_by_sql: HashMap<Box<str>, Rc<Known>>,
     pub deeds: Deeds,
     pub floor: Floor,
     /// A standby has said that the user's or the database's default isolation is not for it.

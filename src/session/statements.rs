@@ -33,6 +33,8 @@ pub(super) struct Statement {
     pub copies_in: bool,
     /// DEALLOCATE ALL or DISCARD ALL.
     pub forgets_names: bool,
+    /// It does nothing to the session and controls no transaction.
+    pub is_plain: bool,
     /// Other prepared statements it names, and those of them that it deallocates.
     pub names_in_sql: Box<[Box<str>]>,
     pub deallocates: Box<[Box<str>]>,
@@ -190,6 +192,7 @@ impl Worker {
             local: Local::of(facts, text),
             copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
+            is_plain: facts.effects.is_empty() && facts.tx.is_empty(),
             names_in_sql: names_in_sql(facts).map(Into::into).collect(),
             deallocates: deallocated(facts).map(Into::into).collect(),
             text: text.into(),

@@ -10,8 +10,8 @@ pub(super) enum Tx {
     Idle,
     /// BEGIN was answered but not sent: it travels with the first statement that needs a server.
     Begun(Deferred),
-    /// The transaction failed before it had a server.
-    Failed,
+    /// The transaction failed, and no server has it (any more). How it would begin again by AND CHAIN.
+    Failed(Deferred),
 }
 
 /// What must be sent before the first statement.
@@ -47,7 +47,7 @@ impl Tx {
         match self {
             Self::Idle => TxStatus::Idle,
             Self::Begun(_) => TxStatus::InTransaction,
-            Self::Failed => TxStatus::Failed,
+            Self::Failed(_) => TxStatus::Failed,
         }
     }
 }

@@ -5,20 +5,26 @@ use std::{
     collections::HashMap,
     rc::Rc,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
 
 use super::{
-    account::Account, cancel::Handle, half_open::HalfOpen, shared::Shared, statements::Intern, welcome::Welcomes,
+    account::Account,
+    cancel::Handle,
+    half_open::HalfOpen,
+    shared::Shared,
+    statements::Intern,
+    unseen::{Stamp, Unseen, Words},
+    welcome::Welcomes,
 };
 use crate::{
     base::Generation,
     config::{Database, Limits, User},
     net::Address,
     observe::WorkerMetrics,
-    pool::{ConnectError, Local, Login, PoolKey, Proof, Settings},
+    pool::{ConnectError, Local, Login, Owner, PoolKey, Proof, Settings},
     relay::Buffers,
     route::{ClusterView, Dice, NodeLoad},
     sql::{Classifier, Misroutes},
@@ -41,10 +47,19 @@ pub struct Worker {
     pub(super) dice: RefCell<Dice>,
     pub(super) welcomes: RefCell<Welcomes>,
     pub(super) half_open: Rc<HalfOpen>,
+    /// What a server is asked about code that statements do not show.
+    pub(super) words: Words,
+    /// Counts spans of [`STALE`].
+    time: Cell<u64>,
+    since: Cell<Option<Instant>>,
+    owners: Cell<u64>,
     tenants: RefCell<Tenants>,
     sessions: RefCell<HashMap<u32, Rc<Handle>>>,
     live: Cell<usize>,
 }
+
+/// After this long the schema is looked at again: somebody may have changed it without us.
+const STALE: Duration = Duration::from_secs(10);
 
 /// Tenants by database and user.
 type Tenants = HashMap<(Box<str>, Box<str>), Rc<Tenant>>;
@@ -70,6 +85,8 @@ pub struct Tenant {
     pub loads: Box<[Arc<NodeLoad>]>,
     /// The generation's limits; those of this user where they are closer.
     pub limits: Limits,
+    /// What is known of code that statements do not show.
+    pub(super) unseen: RefCell<Unseen>,
 }
 
 impl Worker {
@@ -81,6 +98,7 @@ impl Worker {
         misroutes: Arc<Misroutes>,
         metrics: Arc<WorkerMetrics>,
     ) -> Self {
+        let words = Words::new(classifier.functions());
         Self {
             index,
             metrics,
@@ -92,6 +110,10 @@ impl Worker {
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
             welcomes: RefCell::default(),
             half_open: Rc::default(),
+            words,
+            time: Cell::new(0),
+            since: Cell::new(None),
+            owners: Cell::new(0),
             tenants: RefCell::default(),
             sessions: RefCell::default(),
             live: Cell::new(0),
@@ -155,6 +177,7 @@ impl Worker {
             locals: locals.collect(),
             loads,
             limits: limits_of(user, &snapshot.config.limits),
+            unseen: RefCell::default(),
         });
         self.tenants.borrow_mut().insert(key, Rc::clone(&tenant));
         Some(tenant)
@@ -171,6 +194,17 @@ impl Worker {
                 lookups.forget(&tenant.database.name, &tenant.account.user.name);
             }
         }
+    }
+
+    /// The state of the schema, as far as this worker knows.
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp { schema: self.shared.schema(), time: self.time.get() }
+    }
+
+    /// A number for a new session.
+    pub(super) fn owner(&self) -> Owner {
+        let count = self.owners.replace(self.owners.get() + 1);
+        Owner(count << 16 | self.index as u64)
     }
 
     /// Sessions living here.
@@ -210,6 +244,10 @@ impl Worker {
     /// Closes what has been idle too long, and warms what should be. About once a second.
     pub fn sweep(&self) {
         let now = Instant::now();
+        if self.since.get().is_none_or(|since| now.saturating_duration_since(since) >= STALE) {
+            self.since.set(Some(now));
+            self.time.set(self.time.get() + 1);
+        }
         for (_, pool) in self.shared.pools.all() {
             pool.sweep(self.index, now);
             if self.index == 0 && pool.wants() > 0 && pool.may_log_in() {

@@ -116,6 +116,11 @@ impl Classifier {
         }
     }
 
+    /// What is known of built-in functions.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
     /// Facts and hints of `text`: one Query string, or the text of one Parse, without the terminating zero.
     pub fn classify(&mut self, text: &[u8], rules: StringRules) -> Classified {
         self.catch_up();

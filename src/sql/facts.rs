@@ -189,6 +189,8 @@ pub enum Effect {
     UnlistenAll,
     /// A temporary table, view, sequence or SELECT INTO TEMP, or a name in pg_temp.
     TempObject,
+    /// A temporary table that is dropped at the end of its transaction (ON COMMIT DROP).
+    TempForTransaction,
     /// A session-level advisory lock is taken (or tried).
     AdvisoryLock,
     /// One session-level advisory lock is given up.
@@ -245,6 +247,9 @@ pub struct Facts {
     pub tx: Box<[TxVerb]>,
     /// Session effects, in order.
     pub effects: Box<[Effect]>,
+    /// Session effects of code inside of it: of what PREPARE stores, which come with EXECUTE, and of what can be seen of a DO block,
+    /// which may come or not.
+    pub inside: Box<[Effect]>,
     /// The facts depend on the values of literals (set_config('name', …), SET transaction_read_only = 0, …): a hit in the
     /// shape table must not be believed, the exact text is judged each time.
     pub needs_literals: bool,
@@ -266,6 +271,7 @@ impl Facts {
             functions: Box::default(),
             tx: Box::default(),
             effects: Box::new([Effect::OpaqueCode]),
+            inside: Box::default(),
             needs_literals: false,
             error: Some(error.into()),
         }

@@ -86,6 +86,11 @@ impl Functions {
         Ok(Self { classes })
     }
 
+    /// Names of these classes.
+    pub fn names(&self, classes: &[FunctionClass]) -> impl Iterator<Item = &str> {
+        self.classes.iter().filter(|(_, class)| classes.contains(class)).map(|(name, _)| &**name)
+    }
+
     /// The class of `name`; `None`: not built in, so it may do anything.
     pub fn class(&self, name: &str) -> Option<FunctionClass> {
         self.classes.get(name).copied()

@@ -48,6 +48,8 @@ impl Wires {
             params: Params::default(),
             prepared: Prepared::new(1),
             unnamed: None,
+            flushes: None,
+            residue: None,
             target: Arc::new(CancelTarget { address: Address::new("nowhere", 0), tls: Default::default(), key }),
             epoch: 0,
             born: now,

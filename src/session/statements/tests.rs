@@ -16,6 +16,7 @@ fn named(text: &str) -> Named {
         oids: Box::default(),
         local: None,
         copies_in: false,
+        is_plain: true,
         names_in_sql: Box::default(),
         deallocates: Box::default(),
         forgets_names: forgets_names(&classified.known.facts),

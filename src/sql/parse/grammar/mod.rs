@@ -3,6 +3,7 @@
 //! The parser is C and recursive: nothing reaches it that is deeper than it can bear, and a panic stops at this door.
 //! What is not understood is not a read.
 
+mod block;
 mod children;
 mod depth;
 mod relations;

@@ -6,9 +6,10 @@ use pg_query::{
 };
 
 use super::{
+    block,
     children::each_child,
     settings,
-    walk::{Fate, Walk, qualified, word},
+    walk::{Fate, Walk, drops_on_commit, qualified, word},
 };
 use crate::sql::{
     facts::{Effect, Kind, PrimaryReason, TxVerb, Verb},
@@ -57,8 +58,10 @@ impl Walk<'_> {
                 self.opaque();
                 (Verb::Call, Kind::Write)
             }
-            NodeRef::DoStmt(_) => {
+            NodeRef::DoStmt(n) => {
                 self.opaque();
+                let seen = block::effects(n, self.functions);
+                self.inside.extend(seen);
                 (Verb::Do, Kind::Write)
             }
             NodeRef::ExplainStmt(n) => self.explain(n),
@@ -73,7 +76,7 @@ impl Walk<'_> {
                 (Verb::SetConstraints, Kind::Transaction)
             }
             NodeRef::PrepareStmt(n) => {
-                if self.with_fate(Fate::Stored, |walk| walk.visit_children(node)) {
+                if self.with_fate(Fate::Prepared, |walk| walk.visit_children(node)) {
                     self.effect(Effect::OpaqueCode);
                 }
                 self.session(Verb::Prepare, Effect::Prepare(n.name.as_str().into()))
@@ -265,8 +268,9 @@ impl Walk<'_> {
                 child => walk.visit(child),
             });
         });
+        let drops = matches!(node, NodeRef::CreateStmt(n) if drops_on_commit(n.oncommit));
         for target in targets {
-            self.creates(Some(target));
+            self.creates(Some(target), drops);
         }
         match node {
             NodeRef::DropStmt(n) if is_relation(n.remove_type) => {

@@ -24,17 +24,20 @@ pub(super) enum Fate {
     Runs,
     /// EXPLAIN without ANALYZE: it is only planned, and planning neither writes nor locks rows.
     Planned,
-    /// It is stored (a view, a function's body, a default, PREPARE) and may run later.
+    /// It is stored (a view, a function's body, a default) and may run later.
     Stored,
+    /// The same by PREPARE: it runs by EXECUTE, in this session.
+    Prepared,
 }
 
 /// Collects facts; one per text.
 pub(super) struct Walk<'f> {
-    functions: &'f Functions,
+    pub(super) functions: &'f Functions,
     reads: BTreeSet<Name>,
     writes: BTreeSet<Name>,
     called: BTreeSet<Name>,
     effects: Vec<Effect>,
+    pub(super) inside: Vec<Effect>,
     tx: Vec<TxVerb>,
     primary: Option<PrimaryReason>,
     needs_literals: bool,
@@ -55,6 +58,7 @@ impl<'f> Walk<'f> {
             writes: BTreeSet::new(),
             called: BTreeSet::new(),
             effects: Vec::new(),
+            inside: Vec::new(),
             tx: Vec::new(),
             primary: None,
             needs_literals: false,
@@ -74,6 +78,7 @@ impl<'f> Walk<'f> {
             functions: self.called.into_iter().collect(),
             tx: self.tx.into(),
             effects: self.effects.into(),
+            inside: self.inside.into(),
             needs_literals: self.needs_literals,
             ..facts
         }
@@ -94,6 +99,10 @@ impl<'f> Walk<'f> {
             Fate::Runs => {}
             Fate::Planned => {}
             Fate::Stored => self.held_back = true,
+            Fate::Prepared => {
+                self.held_back = true;
+                self.inside.push(effect);
+            }
         }
     }
 
@@ -131,7 +140,7 @@ impl<'f> Walk<'f> {
             NodeRef::UpdateStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
             NodeRef::DeleteStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
             NodeRef::MergeStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
-            NodeRef::IntoClause(n) => self.creates(n.rel.as_ref()),
+            NodeRef::IntoClause(n) => self.creates(n.rel.as_ref(), drops_on_commit(n.on_commit)),
             // Its relations are aliases of the FROM list.
             NodeRef::LockingClause(_) => self.must(PrimaryReason::LocksRows),
             NodeRef::RangeVar(n) => self.reads(n),
@@ -240,8 +249,8 @@ impl<'f> Walk<'f> {
         self.writes.insert(name(schema, relation));
     }
 
-    /// A relation that comes into being: CREATE, SELECT INTO.
-    pub(super) fn creates(&mut self, relation: Option<&RangeVar>) {
+    /// A relation that comes into being: CREATE, SELECT INTO. `drops`: ON COMMIT DROP.
+    pub(super) fn creates(&mut self, relation: Option<&RangeVar>, drops: bool) {
         self.must(PrimaryReason::Writes);
         if self.fate == Fate::Planned {
             return;
@@ -249,7 +258,7 @@ impl<'f> Walk<'f> {
         self.wrote = true;
         if let Some(relation) = relation {
             if relation.relpersistence == "t" {
-                self.effect(Effect::TempObject);
+                self.effect(if drops { Effect::TempForTransaction } else { Effect::TempObject });
             }
             self.writes(relation);
         }
@@ -321,8 +330,13 @@ impl<'f> Walk<'f> {
     }
 
     pub(super) fn is_stored(&self) -> bool {
-        self.fate == Fate::Stored
+        matches!(self.fate, Fate::Stored | Fate::Prepared)
     }
+}
+
+/// ON COMMIT DROP.
+pub(super) fn drops_on_commit(action: i32) -> bool {
+    action == protobuf::OnCommitAction::OncommitDrop as i32
 }
 
 const SEQUENCE_COLUMNS: [&str; 3] = ["last_value", "log_cnt", "is_called"];

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::sql::{Caps, Classifier, Functions, Misroutes, ShapeKey, StringRules};
+use crate::{
+    config::Feature,
+    session::state::{PIN_REASONS, Pins},
+    sql::{Caps, Classifier, Functions, Misroutes, ShapeKey, StringRules},
+};
 
 /// Notes the statements one by one, as a transaction's requests come.
 fn deeds(texts: &str) -> Deeds {
@@ -130,18 +134,12 @@ fn transactions() {
 
 #[test]
 fn the_first_pin_gives_the_reason() {
-    assert_eq!((Pins::default().any(), Pins::default().reason()), (false, None));
-    let all = Pins {
-        listen: true,
-        temp_table: true,
-        advisory_lock: true,
-        with_hold_cursor: true,
-        prepare: true,
-        set: true,
-        load: true,
-    };
-    assert_eq!(all.reason(), Some("listen"));
-    assert_eq!(Pins { listen: false, ..all }.reason(), Some("temp_table"));
-    assert_eq!(Pins { load: true, ..Pins::default() }.reason(), Some("load"));
-    assert_eq!(PIN_REASONS.len(), 7);
+    let mut pins = Pins::default();
+    assert_eq!((pins.any(), pins.reason()), (false, None));
+    for (feature, word) in Feature::ALL.into_iter().zip(PIN_REASONS).rev() {
+        pins.put(feature, true);
+        assert_eq!((pins.any(), pins.has(feature), pins.reason()), (true, true, Some(*word)));
+    }
+    pins.put(Feature::Listen, false);
+    assert_eq!((pins.iter().count(), pins.reason()), (6, Some("temp_table")));
 }
