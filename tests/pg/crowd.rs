@@ -62,7 +62,7 @@ impl Talker {
                 3 => self.pipelined(),
                 4 => self.transaction(),
                 5 => self.rows(),
-                6 if self.who % 5 == 0 => self.cancelled(),
+                6 if self.who.is_multiple_of(5) => self.cancelled(),
                 6 => self.setting(),
                 _ => self.leaves_in_the_middle(&named),
             }
