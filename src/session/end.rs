@@ -43,7 +43,7 @@ impl From<WireError> for End {
 
 impl Session {
     /// Cleans the server the session holds, or drops it, and says the last word.
-    pub(super) async fn finish(mut self, end: End) {
+    pub(super) async fn finish(&mut self, end: End) {
         if let End::Fatal(sqlstate, message) = &end {
             let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
             error_response(self.client.say(), &text);

@@ -58,7 +58,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
     match outcome {
         Ok(Some(entry)) => {
             worker.metrics.client_enters(entry.tenant.slot, ClientState::Idle);
-            let session = Session {
+            let session = Box::new(Session {
                 handle: worker.enter(entry.pid),
                 tenant: entry.tenant,
                 database: entry.database,
@@ -97,7 +97,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 _admitted: entry.admitted,
                 _connected: connected,
                 worker,
-            };
+            });
             session.run().await;
         }
         Ok(None) | Err(End::Left) => {}
