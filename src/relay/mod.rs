@@ -9,7 +9,7 @@ mod feed;
 mod order;
 mod pump;
 
-pub use buffers::Buffers;
+pub use buffers::{Buffers, Bulk};
 pub use client::{Client, ClientGone};
 pub use feed::{Attempt, Feed, Misnamed, Violation};
 pub use order::{Ack, Asked, Names, Owed, ReplyQueue, Show, What};

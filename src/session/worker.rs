@@ -97,13 +97,14 @@ impl Worker {
         classifier: Classifier,
         misroutes: Arc<Misroutes>,
         metrics: Arc<WorkerMetrics>,
+        buffers: Buffers,
     ) -> Self {
         let words = Words::new(classifier.functions());
         Self {
             index,
             metrics,
             shared,
-            buffers: Rc::default(),
+            buffers: Rc::new(buffers),
             classifier: RefCell::new(classifier),
             misroutes,
             intern: Rc::default(),
