@@ -32,9 +32,9 @@ bench-compare: ## whole-system comparison with peers
 	@scripts/setup.sh compare
 	benches/compare/run.py $(ARGS)
 
-drivers: ## one small program per client driver, through pgsluice
+drivers: ## programs for many client drivers through pgsluice; ONLY="django pgx" for some
 	@scripts/setup.sh drivers
-	scripts/drivers.sh $(ARGS)
+	scripts/drivers.sh $(ARGS) $(ONLY)
 
 fuzz-smoke: setup ## a short run of every fuzz target; ARGS=--long adds five minutes of random clients
 	scripts/fuzz-smoke.sh $(ARGS)

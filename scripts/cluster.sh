@@ -10,6 +10,7 @@
 #   CLUSTER_AUTH=scram-sha-256       how role app logs in (trust | md5 | scram-sha-256)
 #   CLUSTER_CONNECTIONS=200          max_connections of each server
 #   CLUSTER_BUFFERS=32MB             shared_buffers of each server
+#   CLUSTER_COMMIT=on                synchronous_commit; with remote_apply a commit waits until every replica shows it
 #   CLUSTER_TLS=off                  ssl of each server, with a certificate of its own making (on | off)
 #   PG_BIN                           directory of initdb and pg_ctl, when they are not to be guessed
 #
@@ -75,6 +76,7 @@ max_connections = ${CLUSTER_CONNECTIONS:-200}
 shared_buffers = ${CLUSTER_BUFFERS:-32MB}
 wal_level = replica
 max_wal_senders = 10
+max_prepared_transactions = 10
 hot_standby = on
 wal_receiver_status_interval = 1s
 fsync = off
@@ -117,6 +119,10 @@ SQL
         for ((i = 0; i <= replicas; i++)); do echo "${names[i]^^}_PORT=${ports[i]}"; done
     } >"$dir/ports.env"
     wait_replay
+    if [ "${CLUSTER_COMMIT:-on}" != on ]; then
+        psql_primary -d postgres -c "alter system set synchronous_standby_names = '$replicas (*)'" \
+            -c "alter system set synchronous_commit = '$CLUSTER_COMMIT'" -c "select pg_reload_conf()" >/dev/null
+    fi
     trap - ERR INT TERM
     cat "$dir/ports.env"
 }

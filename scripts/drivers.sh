@@ -8,15 +8,17 @@
 #   --target direct     the primary itself: what the programs expect of PostgreSQL
 #   --url URL           something that runs already; no cluster is started
 #
-# Packages are installed with pip, npm, go and mvn into .cache/drivers, in the versions pinned beside the
-# programs. Prints a table, every failed check, and "N passed, N failed"; exit code 1 if any failed.
+# Packages are installed with pip, npm, go, mvn and cargo into .cache/drivers, in the versions pinned beside the
+# programs, once for each state of those files. A program with failed checks is run again on the primary itself, and
+# what fails there, too, is marked: then it is the check that is wrong. Prints a table, every failed check, and
+# "N passed, N failed"; exit code 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 cache=$root/.cache/drivers
 source=$root/examples/drivers
 logs=$cache/logs
-limit=${DRIVERS_LIMIT:-180} # seconds per driver: a hang is a failure
+limit=${DRIVERS_LIMIT:-300} # seconds per driver: a hang is a failure
 target=pgsluice
 url=
 drivers=()
@@ -28,7 +30,8 @@ while [ $# -gt 0 ]; do
         *) drivers+=("$1"); shift ;;
     esac
 done
-[ ${#drivers[@]} -gt 0 ] || drivers=(psql pgbench psycopg asyncpg node-postgres pgx pgjdbc)
+[ ${#drivers[@]} -gt 0 ] || drivers=(psql pgbench psycopg psycopg2 asyncpg sqlalchemy django node-postgres postgres.js drizzle
+    pgx lib-pq gorm pgjdbc hibernate tokio-postgres sqlx diesel)
 mkdir -p "$logs"
 work=$(mktemp -d)
 proxy=
@@ -46,57 +49,84 @@ trap 'exit 130' INT TERM
 
 needs() { for tool in "$@"; do command -v "$tool" >/dev/null || { echo "$tool not installed"; return 1; }; done; }
 
-go_is_recent() { case $(GOTOOLCHAIN=local go env GOVERSION) in go1.2[5-9]* | go1.[3-9][0-9]* | go[2-9]*) ;; *) echo "go 1.25 not installed"; return 1 ;; esac; }
+# at_least HAVE WANT
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+go_is_recent() { at_least "$(GOTOOLCHAIN=local go env GOVERSION | sed 's/^go//')" 1.25 || { echo "go 1.25 not installed"; return 1; }; }
+rust_is_recent() { at_least "$(cargo --version | cut -d' ' -f2)" 1.94 || { echo "Rust 1.94 not installed"; return 1; }; }
+libpq_is_there() { [ -e "$(pg_config --includedir 2>/dev/null)/libpq-fe.h" ] || { echo "libpq-dev not installed"; return 1; }; }
 venv_works() { python3 -c 'import venv, ensurepip' 2>/dev/null || { echo "python3-venv not installed"; return 1; }; }
 
-# once STAMP FILE... -- COMMAND: runs it unless it succeeded before with the same FILEs.
+# once KIND PATH: installs, unless it succeeded before with the same file or the same files in that folder.
 once() {
-    local stamp=$cache/$1.stamp files=() sum
-    shift
-    while [ "$1" != -- ]; do files+=("$1"); shift; done
-    shift
-    sum=$(cat "${files[@]}" | sha256sum)
+    local stamp=$cache/$1.stamp sum
+    sum=$(find "$source/$2" -type f | LC_ALL=C sort | xargs sha256sum | sha256sum)
     [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ] && return
-    "$@" >"$logs/install.log" 2>&1 && echo "$sum" >"$stamp" || { echo "install failed: $(tail -1 "$logs/install.log")"; return 2; }
+    rm -f "$stamp"
+    "install_$1" >"$logs/install-$1.log" 2>&1 && echo "$sum" >"$stamp" || { echo "install failed: $(tail -3 "$logs/install-$1.log" | paste -sd' ')"; return 2; }
 }
 
-install_python() { python3 -m venv "$cache/venv" && "$cache/venv/bin/pip" install -q -r "$source/requirements.txt"; }
+install_python() { python3 -m venv --clear "$cache/venv" && "$cache/venv/bin/pip" install -q --require-hashes -r "$source/python/requirements.txt"; }
 install_node() { mkdir -p "$cache/node" && cp "$source"/node/package*.json "$cache/node/" && npm ci --prefix "$cache/node" --no-audit --no-fund; }
-install_pgx() { cd "$source/pgx" && GOTOOLCHAIN=local go build -o "$cache/pgx" . && cd "$root"; }
-install_jdbc() { mvn -q -B dependency:copy "-Dartifact=org.postgresql:postgresql:$(cat "$source/jdbc/version")" "-DoutputDirectory=$cache"; }
+install_go() { mkdir -p "$cache/go" && (cd "$source/go" && GOTOOLCHAIN=local go build -o "$cache/go/" ./pgx ./libpq ./gorm); }
+install_jars() { rm -rf "$cache/jars" && mvn -q -B -f "$source/jvm/pom.xml" dependency:copy-dependencies "-DoutputDirectory=$cache/jars"; }
+install_jvm() { rm -rf "$cache/classes" && javac -cp "$cache/jars/*" -d "$cache/classes" "$source"/jvm/*.java; }
+install_rust() { cargo build --locked --manifest-path "$source/rust/Cargo.toml" --target-dir "$cache/rust"; }
 
 prepare() {
     case $1 in
         psql) needs psql ;;
         pgbench) needs psql pgbench ;;
-        psycopg | asyncpg) needs python3 && venv_works && once python "$source/requirements.txt" -- install_python ;;
-        node-postgres) needs node npm && once node "$source/node/package-lock.json" -- install_node ;;
-        pgx) needs go && go_is_recent && once pgx "$source/pgx/go.sum" "$source"/pgx/*.go -- install_pgx ;;
-        pgjdbc) needs java mvn && once jdbc "$source/jdbc/version" -- install_jdbc ;;
+        psycopg | psycopg2 | asyncpg | sqlalchemy | django) needs python3 && venv_works && once python python/requirements.txt ;;
+        node-postgres | postgres.js | drizzle) needs node npm && once node node/package-lock.json ;;
+        pgx | lib-pq | gorm) needs go && go_is_recent && once go go ;;
+        pgjdbc | hibernate) needs java javac mvn && once jars jvm/pom.xml && once jvm jvm ;;
+        tokio-postgres | sqlx | diesel) needs cargo && rust_is_recent && libpq_is_there && once rust rust ;;
         *) echo "unknown driver"; return 2 ;;
     esac
 }
 
+python() { PYTHONDONTWRITEBYTECODE=1 timeout "$limit" "$cache/venv/bin/python" -u "$source/python/$1"; }
+node_program() { NODE_PATH=$cache/node/node_modules timeout "$limit" node --no-deprecation "$source/node/$1"; }
+java_program() { timeout "$limit" java -cp "$cache/classes:$cache/jars/*" "$1"; }
+
 run() {
     case $1 in
-        psql) timeout "$limit" "$source/psql.sh" ;;
-        pgbench) timeout "$limit" "$source/pgbench.sh" ;;
-        psycopg) timeout "$limit" "$cache/venv/bin/python" -u "$source/psycopg3.py" ;;
-        asyncpg) timeout "$limit" "$cache/venv/bin/python" -u "$source/asyncpg_checks.py" ;;
-        node-postgres) NODE_PATH=$cache/node/node_modules timeout "$limit" node "$source/node/checks.js" ;;
-        pgx) timeout "$limit" "$cache/pgx" ;;
-        pgjdbc) timeout "$limit" java -cp "$cache/postgresql-$(cat "$source/jdbc/version").jar" "$source/jdbc/Checks.java" ;;
+        psql | pgbench) timeout "$limit" "$source/$1.sh" ;;
+        psycopg) python psycopg3.py ;;
+        psycopg2 | asyncpg | sqlalchemy | django) python "$1_checks.py" ;;
+        node-postgres) node_program node_postgres.js ;;
+        postgres.js) node_program postgres_js.js ;;
+        drizzle) node_program drizzle.js ;;
+        pgx | gorm) timeout "$limit" "$cache/go/$1" ;;
+        lib-pq) timeout "$limit" "$cache/go/libpq" ;;
+        pgjdbc) java_program PgjdbcChecks ;;
+        hibernate) java_program HibernateChecks ;;
+        tokio-postgres) timeout "$limit" "$cache/rust/debug/tokio_postgres" ;;
+        sqlx | diesel) timeout "$limit" "$cache/rust/debug/$1" ;;
     esac
 }
+
+python_version() { sed -n "s/^$1==\([^ ]*\).*/\1/p" "$source/python/requirements.txt"; }
+node_version() { sed -n "s/.*\"$1\": \"\(.*\)\".*/\1/p" "$source/node/package.json"; }
+go_version() { sed -n "s,^[[:space:]]$1 v,,p" "$source/go/go.mod"; }
+java_version() { sed -n "/<artifactId>$1</{n;s/.*<version>\(.*\)<.*/\1/p}" "$source/jvm/pom.xml"; }
+rust_version() { sed -n "s/^$1 = .*\"=\([0-9.]*\)\".*/\1/p" "$source/rust/Cargo.toml"; }
 
 version() {
     case $1 in
         psql | pgbench) "$1" --version | awk '{print $3}' ;;
-        psycopg) sed -n 's/^psycopg.*==//p' "$source/requirements.txt" ;;
-        asyncpg) sed -n 's/^asyncpg==//p' "$source/requirements.txt" ;;
-        node-postgres) sed -n 's/.*"pg": "\(.*\)".*/\1/p' "$source/node/package.json" ;;
-        pgx) sed -n 's/^require .*pgx\/v5 v//p' "$source/pgx/go.mod" ;;
-        pgjdbc) cat "$source/jdbc/version" ;;
+        psycopg) python_version psycopg ;;
+        psycopg2) python_version psycopg2-binary ;;
+        asyncpg | sqlalchemy | django) python_version "$1" ;;
+        node-postgres) node_version pg ;;
+        postgres.js) node_version postgres ;;
+        drizzle) node_version drizzle-orm ;;
+        pgx) go_version github.com/jackc/pgx/v5 ;;
+        lib-pq) go_version github.com/lib/pq ;;
+        gorm) go_version gorm.io/gorm ;;
+        pgjdbc) java_version postgresql ;;
+        hibernate) java_version hibernate-core ;;
+        tokio-postgres | sqlx | diesel) rust_version "$1" ;;
     esac
 }
 
@@ -164,7 +194,9 @@ INI
 
 if [ "$target" != url ]; then
     chmod 755 "$work" # PostgreSQL's own user walks through it
-    "$root/scripts/cluster.sh" start "$work/cluster" >/dev/null || exit 1
+    # The programs write on one connection and read on the next, as they may on one server: so a commit waits until
+    # every replica shows it. Where a session has to see its own writes without that, the checks turn it off.
+    CLUSTER_COMMIT=remote_apply "$root/scripts/cluster.sh" start "$work/cluster" >/dev/null || exit 1
     # shellcheck disable=SC1091
     . "$work/cluster/ports.env"
     port=$(free_port)
@@ -176,13 +208,25 @@ if [ "$target" != url ]; then
     esac
     url=postgresql://app:secret@127.0.0.1:$port/app
 fi
-export PGSLUICE_URL=$url
 
 # --- run --------------------------------------------------------------------------------------------------
 
+# attempt DRIVER LOG URL: the program's lines go to LOG; an end that is none of its own becomes a failed line.
+attempt() {
+    local log=$2 code
+    PGSLUICE_URL=$3 run "$1" >"$log" 2>"$log.err"
+    code=$?
+    if [ $code = 124 ]; then
+        echo "FAIL no end within $limit s, after: $(tail -1 "$log")" >>"$log"
+    elif [ $code != 0 ] && ! grep -q '^FAIL ' "$log" || ! grep -q '^ok ' "$log"; then
+        echo "FAIL exit code $code: $(tail -3 "$log.err" | paste -sd' ')" >>"$log"
+    fi
+}
+
 passed=0 failed=0 skipped=0
-printf '%-14s %-10s %7s %7s %6s\n' "driver" "version" "passed" "failed" "s"
+printf '%-14s %-12s %7s %7s %9s %6s\n' "driver" "version" "passed" "failed" "install s" "run s"
 for driver in "${drivers[@]}"; do
+    began=$SECONDS
     why=$(prepare "$driver")
     case $? in
         0) ;;
@@ -197,20 +241,23 @@ for driver in "${drivers[@]}"; do
             continue
             ;;
     esac
+    installed=$((SECONDS - began))
     began=$SECONDS
-    run "$driver" >"$logs/$driver.log" 2>"$logs/$driver.err"
-    code=$?
-    good=$(grep -c '^ok ' "$logs/$driver.log")
-    bad=$(grep -c '^FAIL ' "$logs/$driver.log")
-    if [ $code = 124 ]; then
-        echo "FAIL no end within $limit s, after: $(tail -1 "$logs/$driver.log")" >>"$logs/$driver.log"
-        bad=$((bad + 1))
-    elif [ $code != 0 ] && [ "$bad" = 0 ] || [ "$good" = 0 ]; then
-        echo "FAIL exit code $code: $(tail -3 "$logs/$driver.err" | paste -sd' ')" >>"$logs/$driver.log"
-        bad=$((bad + 1))
+    log=$logs/$driver.log
+    attempt "$driver" "$log" "$url"
+    took=$((SECONDS - began))
+    good=$(grep -c '^ok ' "$log")
+    bad=$(grep -c '^FAIL ' "$log")
+    printf '%-14s %-12s %7d %7d %9d %6d\n' "$driver" "$(version "$driver")" "$good" "$bad" "$installed" "$took"
+    if [ "$bad" != 0 ]; then
+        if [ "$target" = pgsluice ]; then attempt "$driver" "$log.direct" "postgresql://app:secret@127.0.0.1:$PRIMARY_PORT/app"; fi
+        grep '^FAIL ' "$log" | while IFS= read -r line; do
+            where=
+            # The name of a check may hold colons, but no line of the direct run begins with a whole line of this one.
+            if [ "$target" = pgsluice ] && grep -qF "${line%%: *}: " "$log.direct"; then where="    direct, too:"; fi
+            echo "$where    ${line:0:300}"
+        done
     fi
-    printf '%-14s %-10s %7d %7d %6d\n' "$driver" "$(version "$driver")" "$good" "$bad" $((SECONDS - began))
-    grep '^FAIL ' "$logs/$driver.log" | cut -c1-300 | sed 's/^/    /'
     passed=$((passed + good))
     failed=$((failed + bad))
 done

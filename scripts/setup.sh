@@ -16,7 +16,7 @@ case $kind in
         ;;
     compare) packages="$packages python3 pgbouncer" ;;
     drivers)
-        packages="$packages python3-venv"
+        packages="$packages python3-venv libpq-dev"
         unless node nodejs
         unless npm npm
         unless javac default-jdk-headless

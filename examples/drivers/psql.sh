@@ -138,7 +138,37 @@ wait "$sleeper"
 check "cancel" "ERROR:  canceling statement due to user request" "$(grep ERROR "$work/cancel")"
 check "cancel is quick" "yes" "$([ $((SECONDS - started)) -lt 5 ] && echo yes || echo no)"
 
-loop=$(for i in $(seq 100); do
+sql <<SQL >/dev/null
+create view ${table}_view as select name from $table;
+create index ${table}_index on $table (lower(name));
+comment on table $table is 'a table';
+SQL
+for command in '\d' "\\d+ $table" "\\d+ ${table}_view" '\l' '\dn+' '\du' '\dt *.*' '\di' '\df upper' '\dT' '\dp' '\dx' '\ds' '\sf upper(text)' "\\sv ${table}_view" '\conninfo' '\drds' '\dO' '\do ='; do
+    sql -v ON_ERROR_STOP=1 -c "$command" >"$work/out" || { echo "FAIL $command: $(paste -sd' ' "$work/out")" >>"$work/described"; }
+done
+check "what \\d and its kin ask" "" "$(cat "$work/described" 2>/dev/null)"
+
+options() { psql -X -q -A -t "$url?$1" -c "select concat_ws(' ', current_setting('application_name'), current_setting('search_path'), current_setting('statement_timeout'), current_setting('transaction_read_only'))" 2>&1; }
+check "options: application_name, options=-c, timeouts, keepalives" "drv pg_catalog 7s off" \
+    "$(options 'application_name=drv&options=-csearch_path%3Dpg_catalog%20-cstatement_timeout%3D7s&connect_timeout=5&keepalives=1&keepalives_idle=5&tcp_user_timeout=9000')"
+check "options: fallback_application_name, target_session_attrs=read-only" 'psql "$user", public 0 on' \
+    "$(options 'fallback_application_name=fallen&target_session_attrs=read-only&options=-cdefault_transaction_read_only%3Don')"
+for attrs in any read-write primary prefer-standby; do
+    check "target_session_attrs=$attrs" 'psql "$user", public 0 off' "$(options "target_session_attrs=$attrs")"
+done
+check "no standby, and not read-only" "session is not read-only server is not in hot standby mode" \
+    "$(for attrs in read-only standby; do options "target_session_attrs=$attrs" | sed -n 's/.*failed: //p'; done | paste -sd' ')"
+
+dump() { pg_dump "$@" "$url" -t "$table" -t "${table}_view" 2>&1; }
+dump >"$work/one.sql"
+sql -c "drop table $table cascade" >/dev/null
+sql -v ON_ERROR_STOP=1 -f "$work/one.sql" >"$work/restored"
+dump >"$work/two.sql"
+check "pg_dump, restored, and dumped again" "" "$(grep -h ERROR "$work/restored"; diff <(grep -v restrict "$work/one.sql") <(grep -v restrict "$work/two.sql") | head -20)"
+check "pg_dump with two jobs" "" "$(dump -Fd -j 2 -f "$work/dump" && pg_restore -d "$url" --clean --if-exists "$work/dump" 2>&1)"
+
+# Replicas may lag here.
+loop=$(PGOPTIONS='-c synchronous_commit=local'; export PGOPTIONS; for i in $(seq 100); do
     echo "insert into $table (name) values ('loop $i'); select max(substr(name, 6)::int) from $table where name like 'loop %';"
 done | sql | paste -sd' ')
 check "read your writes, 100 times" "$(seq 100 | paste -sd' ')" "$loop"
@@ -157,5 +187,5 @@ wait "${pids[@]}"
 check "30 clients at once" "$(for i in $(seq 30); do for j in $(seq 20); do echo "$i $j|$((100 + i))MB"; done; done)" \
     "$(for i in $(seq 30); do cat "$work/client.$i"; done)"
 
-sql -c "drop table $table" >/dev/null
+sql -c "drop table $table cascade" >/dev/null
 exit $failed

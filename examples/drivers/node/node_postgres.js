@@ -1,5 +1,5 @@
 // node-postgres against pgsluice: one line per check, exit code 1 if any failed.
-//   PGSLUICE_URL=postgresql://app:secret@127.0.0.1:6432/app node examples/drivers/node/checks.js
+//   PGSLUICE_URL=postgresql://app:secret@127.0.0.1:6432/app node examples/drivers/node/node_postgres.js
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -10,14 +10,15 @@ const { Client, Pool } = require('pg');
 const Cursor = require('pg-cursor');
 const { from: copyFrom, to: copyTo } = require('pg-copy-streams');
 
-const connectionString = process.env.PGSLUICE_URL;
+const { connectionString, run } = require('./harness');
+
 const table = 'drv_node';
 
 const value = async (c, text, values) => Object.values((await c.query(text, values)).rows[0])[0];
 const fails = (promise, code) => assert.rejects(promise, { code });
 
-async function connected(work) {
-  const c = new Client({ connectionString });
+async function connected(work, options) {
+  const c = new Client({ connectionString, ...options });
   c.on('error', () => {}); // a lost connection shows in the query that needed it
   await c.connect();
   try {
@@ -150,7 +151,81 @@ const checks = {
     await c.query('unlisten *');
   },
 
+  'connect options: names, options, timeouts, keepAlive': async () => {
+    const show = (name) => `select current_setting('${name}')`;
+    for (const [options, question, answer] of [
+      [{ application_name: 'drv' }, show('application_name'), 'drv'],
+      [{ fallback_application_name: 'fallen' }, show('application_name'), 'fallen'],
+      [{ options: '-c search_path=pg_catalog,public -c work_mem=9MB' }, `${show('search_path')} || ${show('work_mem').slice(7)}`, 'pg_catalog,public9MB'],
+      [{ statement_timeout: 7000, lock_timeout: 3000, idle_in_transaction_session_timeout: 9000 }, `${show('statement_timeout')} || ${show('lock_timeout').slice(7)}`, '7s3s'],
+      [{ client_encoding: 'UTF8', keepAlive: true, connectionTimeoutMillis: 5000 }, show('client_encoding'), 'UTF8'],
+    ]) {
+      await connected(async (c) => {
+        for (let i = 0; i < 3; i++) assert.equal(await value(c, question), answer);
+      }, options);
+    }
+    await connected(async (c) => {
+      const began = Date.now();
+      await fails(c.query('select pg_sleep(30)'), '57014');
+      assert(Date.now() - began < 5000);
+      assert.equal(await value(c, 'select 6'), 6);
+    }, { statement_timeout: 200 });
+    await assert.rejects(connected(() => {}, { options: '-c no_such_setting=1' }), { code: '42704' });
+    await assert.rejects(connected(() => {}, { connectionString: undefined, ...new Client({ connectionString }).connectionParameters, password: 'wrong' }), { code: '28P01' });
+  },
+
+  'a client timeout gives up, the connection is thrown away': async () => {
+    await connected(async (c) => {
+      await assert.rejects(c.query('select pg_sleep(1)'), /timeout/);
+    }, { query_timeout: 200 });
+    assert.equal(await connected((c) => value(c, 'select 7')), 7);
+  },
+
+  'a lost session: the pool makes a new one': async () => {
+    const pool = new Pool({ connectionString, max: 1 });
+    pool.on('error', () => {});
+    await assert.rejects(pool.query('select pg_terminate_backend(pg_backend_pid())'));
+    for (let i = 0; i < 10; i++) assert.equal((await pool.query('select $1::int as n', [i])).rows[0].n, i);
+    await pool.end();
+  },
+
+  'schema changes: a named statement after ALTER TABLE': async (c) => {
+    await c.query('drop table if exists drv_node_change; create table drv_node_change (a int); insert into drv_node_change values (1)');
+    const named = { name: 'change', text: 'select * from drv_node_change' };
+    assert.deepEqual((await c.query(named)).rows, [{ a: 1 }]);
+    await c.query("alter table drv_node_change add b text default 'x'");
+    await fails(c.query(named), '0A000');
+    assert.deepEqual((await c.query({ ...named, name: 'changed' })).rows, [{ a: 1, b: 'x' }]);
+    await c.query('drop table drv_node_change');
+  },
+
+  'read-only transactions, isolation levels, several statements in one message': async (c) => {
+    for (const level of ['read committed', 'repeatable read', 'serializable']) {
+      await c.query(`begin isolation level ${level} read only`);
+      assert.equal(await value(c, 'show transaction_isolation'), level);
+      await fails(c.query(`insert into ${table} values (5)`), '25006');
+      await c.query('rollback');
+    }
+    const results = await c.query(`begin; insert into ${table} values (6); select count(*)::int as n from ${table} where id = 6; rollback`);
+    assert.deepEqual(results.map((r) => r.command), ['BEGIN', 'INSERT', 'SELECT', 'ROLLBACK']);
+    assert.deepEqual(results[2].rows, [{ n: 1 }]);
+  },
+
+  'temporary tables, advisory locks, session settings stay with their session': async (c) => {
+    await c.query("create temporary table drv_temp (v int); insert into drv_temp values (1); select pg_advisory_lock(77); set work_mem = '11MB'");
+    await connected(async (d) => {
+      await fails(d.query('select * from drv_temp'), '42P01');
+      assert.equal(await value(d, 'select pg_try_advisory_lock(77)'), false);
+      assert.notEqual(await value(d, 'show work_mem'), '11MB');
+    });
+    assert.equal(await value(c, 'select v from drv_temp'), 1);
+    assert.equal(await value(c, 'select pg_advisory_unlock(77)'), true);
+    await c.query('discard all');
+    await fails(c.query('select * from drv_temp'), '42P01');
+  },
+
   'read your writes, 200 times': async (c) => {
+    await c.query('set synchronous_commit = local'); // replicas may lag
     for (let i = 40000; i < 40200; i++) {
       await c.query(`insert into ${table} values ($1)`, [i]);
       assert.equal(await value(c, `select max(id) from ${table}`), i);
@@ -176,17 +251,4 @@ const checks = {
   },
 };
 
-async function main() {
-  for (const [name, work] of Object.entries(checks)) {
-    try {
-      await connected(work);
-      console.log(`ok   ${name}`);
-    } catch (error) {
-      process.exitCode = 1;
-      console.log(`FAIL ${name}: ${error.code ?? ''} ${error.message}`.replaceAll('\n', ' | '));
-    }
-  }
-  await connected((c) => c.query(`drop table if exists ${table}`));
-}
-
-main();
+run(checks, connected).then(() => connected((c) => c.query(`drop table if exists ${table}`)));

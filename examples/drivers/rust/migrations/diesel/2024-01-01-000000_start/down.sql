@@ -1,0 +1,1 @@
+drop table drv_diesel_book, drv_diesel_author;

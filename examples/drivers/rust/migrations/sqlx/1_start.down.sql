@@ -1,0 +1,1 @@
+drop schema drv_sqlx cascade;

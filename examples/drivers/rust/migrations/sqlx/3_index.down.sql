@@ -1,0 +1,1 @@
+drop index drv_sqlx.author_name;

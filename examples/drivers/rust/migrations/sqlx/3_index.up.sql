@@ -1,0 +1,2 @@
+-- no-transaction
+create unique index author_name on drv_sqlx.author (name);
