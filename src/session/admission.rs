@@ -14,7 +14,7 @@ use super::shared::Shared;
 use crate::config::{Config, Database, User};
 
 /// Counts clients against the limits. Those who have not proved who they are count for nothing but themselves: see
-/// [`super::half_open`].
+/// `half_open`.
 #[derive(Debug, Default)]
 pub struct Admission {
     connected: AtomicUsize,
