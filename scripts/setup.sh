@@ -21,7 +21,7 @@ case $kind in
         unless npm npm
         unless javac default-jdk-headless
         unless mvn maven
-        # Debian's go is older than pgx asks for; without one that is new enough that driver is skipped, and says so.
+        # Debian's go is older than pgx asks for; without one that is new enough the Go drivers are skipped, and that is said.
         ;;
     *) echo "setup.sh: base, matrix, compare or drivers" >&2; exit 2 ;;
 esac
