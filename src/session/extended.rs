@@ -789,7 +789,7 @@ impl Session {
                 let ready = if local.is_some() { Ready::Raw } else { self.ensure(&statement, &name, asked) };
                 match ready {
                     Ready::Asked => return Composed::Asked,
-                    Ready::Changed => return self.poison(SqlState::FEATURE_NOT_SUPPORTED, CHANGED),
+                    Ready::Changed => return self.poison_changed(),
                     Ready::Raw | Ready::Named(_) => {}
                 }
                 self.bind(portal, statement);
@@ -837,7 +837,7 @@ impl Session {
                         let ready = self.ensure(&statement, &name, asked);
                         match ready {
                             Ready::Asked => return Composed::Asked,
-                            Ready::Changed => return self.poison(SqlState::FEATURE_NOT_SUPPORTED, CHANGED),
+                            Ready::Changed => return self.poison_changed(),
                             Ready::Raw => self.send_raw(item),
                             Ready::Named(server_name) => {
                                 frontend::describe(&mut self.outgoing.bytes, what, server_name.as_bytes());
@@ -991,6 +991,13 @@ impl Session {
     /// An error of ours in the middle of a pipeline.
     fn poison(&mut self, sqlstate: SqlState, message: impl Into<std::borrow::Cow<'static, str>>) -> Composed {
         self.write_failing(Refusal::new(sqlstate, message).bytes());
+        Composed::Poisoned
+    }
+
+    /// Other columns than the client was told. pgjdbc prepares anew if the error is of this routine (plancache.c), whatever its text.
+    fn poison_changed(&mut self) -> Composed {
+        let changed = Refusal::new(SqlState::FEATURE_NOT_SUPPORTED, CHANGED).of_routine("RevalidateCachedQuery");
+        self.write_failing(changed.bytes());
         Composed::Poisoned
     }
 

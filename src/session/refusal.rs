@@ -30,11 +30,13 @@ pub(super) struct Refusal {
     pub sqlstate: SqlState,
     pub message: Cow<'static, str>,
     pub detail: Option<Cow<'static, str>>,
+    /// Whose error it is on a server, where drivers go by that.
+    pub routine: Option<&'static str>,
 }
 
 impl Refusal {
     pub(super) fn new(sqlstate: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { sqlstate, message: message.into(), detail: None }
+        Self { sqlstate, message: message.into(), detail: None, routine: None }
     }
 
     pub(super) fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -42,10 +44,15 @@ impl Refusal {
         self
     }
 
+    pub(super) fn of_routine(mut self, routine: &'static str) -> Self {
+        self.routine = Some(routine);
+        self
+    }
+
     /// Writes it as an ERROR.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let text = ErrorText::new(Severity::Error, self.sqlstate, &self.message);
-        backend::error_response(out, &ErrorText { detail: self.detail.as_deref(), ..text });
+        backend::error_response(out, &ErrorText { detail: self.detail.as_deref(), routine: self.routine, ..text });
     }
 
     /// As a message on its own.

@@ -41,12 +41,14 @@ pub struct ErrorText<'a> {
     pub detail: Option<&'a str>,
     /// Field `H`.
     pub hint: Option<&'a str>,
+    /// Field `R`: the function of PostgreSQL's that raises this error, where drivers go by it.
+    pub routine: Option<&'a str>,
 }
 
 impl<'a> ErrorText<'a> {
     /// Without detail and hint.
     pub const fn new(severity: Severity, sqlstate: SqlState, message: &'a str) -> Self {
-        Self { severity, sqlstate, message, detail: None, hint: None }
+        Self { severity, sqlstate, message, detail: None, hint: None, routine: None }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -63,6 +65,9 @@ impl<'a> ErrorText<'a> {
         }
         if let Some(hint) = self.hint {
             field(b'H', hint.as_bytes());
+        }
+        if let Some(routine) = self.routine {
+            field(b'R', routine.as_bytes());
         }
         out.push(0);
     }

@@ -53,9 +53,10 @@ fn errors_carry_their_fields() {
         message: "no\0thing",
         detail: Some("d"),
         hint: Some("h"),
+        routine: Some("r"),
     };
     let error = body(tag::ERROR_RESPONSE, |out| error_response(out, &text));
-    assert_eq!(error, b"SFATAL\0VFATAL\0C08P01\0Mno\0Dd\0Hh\0\0");
+    assert_eq!(error, b"SFATAL\0VFATAL\0C08P01\0Mno\0Dd\0Hh\0Rr\0\0");
     let fields = ErrorFields::parse(&error).unwrap();
     assert_eq!(fields.sqlstate(), Some(SqlState::PROTOCOL_VIOLATION));
     assert_eq!((fields.severity(), fields.message()), (Some(&b"FATAL"[..]), Some(&b"no"[..])));
