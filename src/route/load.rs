@@ -18,9 +18,10 @@ pub enum Outcome {
 
 /// A failure counts as an answer this slow, or else a node that fails fast would draw all the load to itself.
 const FAILURE_COSTS: u64 = 1_000_000_000;
-/// An estimate halves each time this many nanoseconds pass without a new sample (2^30 ns ≈ 1.07 s), so a node that
-/// was slow once is tried again.
-const HALF_LIFE_SHIFT: u32 = 30;
+/// An estimate halves each time this many nanoseconds pass without a new sample (2^28 ns ≈ 0.27 s), so a node that
+/// was slow once is tried again: the first statements on a new server fill its caches and say little about the next ones, and
+/// with one second all readers stayed away from such a replica for many.
+const HALF_LIFE_SHIFT: u32 = 28;
 /// Below this (50 µs) latencies are taken as equal; also the guess for a node never used.
 const FLOOR_NS: u64 = 50_000;
 
