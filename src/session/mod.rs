@@ -1,6 +1,7 @@
 //! One client's life, from its first packet to its last: the only room that sees the whole corridor.
 //!
-//! `startup` and `auth` let it in, `cycle` reads requests, `place` finds them a server, `settle` leaves that server clean.
+//! `startup` and `auth` let it in, `cycle` reads requests, `place` finds them a server, `exchange` carries them, `settle` leaves that
+//! server clean.
 //! A session lives and dies on one worker; what it must share with others goes through [`Shared`].
 
 mod account;
@@ -11,6 +12,7 @@ mod cycle;
 mod deeds;
 mod dotted;
 mod end;
+mod exchange;
 mod extended;
 mod first;
 mod guard;
@@ -33,6 +35,7 @@ mod state;
 mod statements;
 mod tx;
 mod unseen;
+mod wait;
 mod welcome;
 mod wishes;
 mod worker;
