@@ -19,8 +19,8 @@ use crate::{
     config::{Config, Faults, Reads, UnknownFunctions},
     route::{self, Defaults, Preference, Where, decide},
     sql::{
-        BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Functions, Hints, Misroutes, Shape, ShapeKey,
-        StringRules, facts::Name, fingerprint,
+        BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Fingerprint, Functions, Hints, Misroutes,
+        Shape, ShapeKey, StringRules, facts::Name, fingerprint,
     },
 };
 
@@ -128,7 +128,7 @@ struct Route {
 /// Everything `explain` tells of one text.
 struct Explanation {
     classified: Classified,
-    fingerprint: Option<Arc<str>>,
+    fingerprint: Option<Fingerprint>,
     route: Route,
 }
 
@@ -136,7 +136,7 @@ struct Explainer {
     setting: Setting,
     classifier: Classifier,
     /// The parser's fingerprint ignores literals, so one per shape is enough. Emptied when full.
-    fingerprints: HashMap<Shape, Option<Arc<str>>>,
+    fingerprints: HashMap<Shape, Option<Fingerprint>>,
 }
 
 impl Explainer {
@@ -154,7 +154,7 @@ impl Explainer {
         Explanation { classified, fingerprint, route }
     }
 
-    fn fingerprint(&mut self, text: &[u8], classified: &Classified) -> Option<Arc<str>> {
+    fn fingerprint(&mut self, text: &[u8], classified: &Classified) -> Option<Fingerprint> {
         let facts = &classified.known.facts;
         if classified.path == ClassifyPath::Unparsable || facts.error.is_some() || facts.statements == 0 {
             return None;
@@ -163,7 +163,7 @@ impl Explainer {
             self.fingerprints.clear();
         }
         let known = self.fingerprints.entry(classified.known.shape);
-        known.or_insert_with(|| fingerprint(text).map(Arc::from)).clone()
+        *known.or_insert_with(|| fingerprint(text))
     }
 }
 

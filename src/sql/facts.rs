@@ -1,5 +1,7 @@
 //! What a text says, independent of who sends it and where it may go.
 
+pub use super::act::{Act, Clause, Marks};
+
 /// The statement's verb, as rule files and `explain` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each variant is the SQL verb it is named after")]
@@ -250,8 +252,10 @@ pub struct Facts {
     /// Session effects of code inside of it: of what PREPARE stores, which come with EXECUTE, and of what can be seen of a DO block,
     /// which may come or not.
     pub inside: Box<[Effect]>,
-    /// The facts depend on the values of literals (set_config('name', …), SET transaction_read_only = 0, …): a hit in the
-    /// shape table must not be believed, the exact text is judged each time.
+    /// What each statement does, in the order of the text; the statements inside of one follow it.
+    pub acts: Box<[Act]>,
+    /// The facts depend on the values of literals (set_config('name', …), SET transaction_read_only = 0, `or 1 = 1`, …): a hit in
+    /// the shape table must not be believed, the exact text is judged each time.
     pub needs_literals: bool,
     /// The parser could not read it; `error` holds its message for `explain`.
     pub error: Option<Box<str>>,
@@ -272,6 +276,7 @@ impl Facts {
             tx: Box::default(),
             effects: Box::new([Effect::OpaqueCode]),
             inside: Box::default(),
+            acts: Box::new([Act::of(Verb::Unknown)]),
             needs_literals: false,
             error: Some(error.into()),
         }
@@ -286,6 +291,7 @@ impl Facts {
             proven_read_only: true,
             primary: None,
             effects: Box::default(),
+            acts: Box::default(),
             error: None,
             ..Self::unparsable("")
         }

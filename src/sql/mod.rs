@@ -4,8 +4,10 @@
 //! a shape seen before costs one table look-up, a new one is parsed once by PostgreSQL's own grammar and walked
 //! whole into [`Facts`]. This room must never guess "read": what it cannot prove is not proven.
 
+mod act;
 mod classify;
 pub mod facts;
+mod fingerprint;
 mod functions;
 mod hints;
 pub mod lexer;
@@ -17,9 +19,10 @@ mod words;
 
 pub use classify::{Caps, Classified, Classifier, ClassifyPath, Known};
 pub use facts::Facts;
+pub use fingerprint::{BadFingerprint, Fingerprint};
 pub use functions::{BadFunctions, FunctionClass, Functions};
 pub use hints::{HintTarget, Hints};
 pub use lexer::{Encoding, StringRules};
 pub use misroutes::Misroutes;
-pub use parse::fingerprint;
+pub use parse::{fingerprint, normalize};
 pub use shape::{Shape, ShapeKey};

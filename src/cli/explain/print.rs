@@ -28,7 +28,7 @@ struct Line<'a> {
     writes: Names<'a>,
     functions: Names<'a>,
     shape: String,
-    fingerprint: Option<&'a str>,
+    fingerprint: Option<String>,
     rules: [(); 0],
     rewritten: Option<&'a str>,
     firewall: Firewall,
@@ -78,7 +78,7 @@ impl<'a> Line<'a> {
             writes: Names(&facts.writes),
             functions: Names(&facts.functions),
             shape: format!("{:032x}", known.shape.0),
-            fingerprint: explanation.fingerprint.as_deref(),
+            fingerprint: explanation.fingerprint.map(|print| print.to_string()),
             // No rules, rewriting, firewall or cache in this version.
             rules: [],
             rewritten: None,
@@ -102,8 +102,8 @@ fn text(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
             line(label, &names.join(", "))?;
         }
     }
-    if let Some(fingerprint) = explanation.fingerprint.as_deref() {
-        line("fingerprint", fingerprint)?;
+    if let Some(fingerprint) = explanation.fingerprint {
+        line("fingerprint", &fingerprint.to_string())?;
     }
     if let Some(error) = facts.error.as_deref() {
         line("error", error)?;

@@ -108,6 +108,17 @@ fn template() -> impl Strategy<Value = String> {
         Just("set_config(?, ?, ?) is null"),
         Just("nextval(?) > ?"),
         Just("a /* ' */ = ? -- it's"),
+        Just("? = ?"),
+        Just("a = ? or ? = ?"),
+        Just("not (a = ? and ? <> ?)"),
+        Just("case when ? = ? then true else a = ? end"),
+        Just("a is not null and (a = ? or ? in (?, ?) or b = a)"),
+        Just("(select ? = ?)"),
+        Just("exists (select ? where ? > ?)"),
+        Just("a + ? = a + ?"),
+        Just("(a < ? or a >= ?) and ? is not null"),
+        Just("coalesce(? = ?, a)"),
+        Just("length(?) = ? or ?::text = ?::text"),
     ];
     let statement = prop_oneof![
         Just("select ? from t where "),
@@ -117,6 +128,8 @@ fn template() -> impl Strategy<Value = String> {
         Just("set transaction_read_only = ?; select 1 where "),
         Just("copy (select ?) to stdout; select * from \"q'\" where "),
         Just("begin; select ? where "),
+        Just("do ?; delete from t where "),
+        Just("create function f() returns int language sql as ?; select 1 from t join u on ? = ? where "),
     ];
     (statement, expression).prop_map(|(a, b)| format!("{a}{b}"))
 }

@@ -6,4 +6,4 @@
 mod grammar;
 
 pub(super) use grammar::facts;
-pub use grammar::fingerprint;
+pub use grammar::{fingerprint, normalize};

@@ -1,17 +1,17 @@
-//! What can be seen of a DO block: statements in its body that can be read by themselves, constant texts it executes, and calls of
-//! built-in functions that take advisory locks.
+//! What can be seen of a DO block or the body of a function: statements in it that can be read by themselves, constant texts it
+//! executes, and calls of built-in functions that take advisory locks.
 //!
 //! PL/pgSQL's own grammar is not asked: it is C that was not made for texts from strangers. So this finds what a policy is meant to
 //! find and proves nothing: the block remains code that nobody can see into.
 
 use pg_query::{
-    NodeEnum, ParserOptions,
-    protobuf::{self, DoStmt},
+    Node, NodeEnum, ParserOptions,
+    protobuf::{CreateFunctionStmt, DoStmt},
 };
 
 use super::{depth, depth::Depth, settings, walk::Walk};
 use crate::sql::{
-    facts::Effect,
+    facts::{Act, Effect},
     functions::{FunctionClass, Functions},
     lexer::{StringRules, Token, TokenKind, Tokens},
 };
@@ -23,22 +23,102 @@ const MOST: usize = 500;
 /// Words behind which a statement begins.
 const OPENERS: [&[u8]; 4] = [b"begin", b"then", b"else", b"loop"];
 
-/// Effects on the session that the block may have.
-pub(super) fn effects(block: &DoStmt, functions: &Functions) -> Vec<Effect> {
-    let option = |name: &str| block.args.iter().filter_map(settings::option).find(|o| o.defname == name);
-    let text = |option: &protobuf::DefElem| match option.arg.as_deref().and_then(|a| a.node.as_ref()) {
-        Some(NodeEnum::String(s)) => Some(s.sval.clone()),
-        _ => None,
-    };
-    if option("language").and_then(text).is_some_and(|language| !language.eq_ignore_ascii_case("plpgsql")) {
-        return Vec::new();
+/// What was found in a body.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Effects on the session that it may have.
+    pub(super) effects: Vec<Effect>,
+    /// What its statements do.
+    pub(super) acts: Vec<Act>,
+}
+
+/// What can be seen of a DO block.
+pub(super) fn of_do(block: &DoStmt, functions: &Functions) -> Seen {
+    let mut seen = Seen::default();
+    let (language, body) = parts(&block.args);
+    if language.is_none_or(|language| language.eq_ignore_ascii_case("plpgsql")) {
+        seen.block(&body.unwrap_or_default(), functions);
     }
-    let Some(body) = option("as").and_then(text).filter(|body| body.len() <= LONGEST) else { return Vec::new() };
-    let mut found = Vec::new();
-    for piece in pieces(body.as_bytes()).take(MOST) {
-        read(piece, functions, &mut found);
+    seen
+}
+
+/// What can be seen of a function whose body is a literal; `None`: nothing.
+pub(super) fn of_function(function: &CreateFunctionStmt, functions: &Functions) -> Option<Seen> {
+    let (language, body) = parts(&function.options);
+    let (language, body) = (language?, body.filter(|body| body.len() <= LONGEST)?);
+    let mut seen = Seen::default();
+    if language.eq_ignore_ascii_case("sql") {
+        seen.parsed(&body, Walk::new(functions));
+    } else if language.eq_ignore_ascii_case("plpgsql") {
+        seen.block(&body, functions);
     }
-    found
+    Some(seen)
+}
+
+/// LANGUAGE and AS.
+fn parts(options: &[Node]) -> (Option<String>, Option<String>) {
+    let option = |name: &str| options.iter().filter_map(settings::option).find(|o| o.defname == name)?.arg.as_deref();
+    let body = option("as").and_then(|body| match body.node.as_ref() {
+        // A second text would be the name of a symbol in a library.
+        Some(NodeEnum::List(list)) if list.items.len() == 1 => list.items.first().and_then(settings::constant),
+        _ => settings::constant(body),
+    });
+    (option("language").and_then(settings::constant), body)
+}
+
+impl Seen {
+    /// A block of PL/pgSQL.
+    fn block(&mut self, body: &str, functions: &Functions) {
+        if body.len() <= LONGEST {
+            for piece in pieces(body.as_bytes()).take(MOST) {
+                self.read(&piece, functions);
+            }
+        }
+    }
+
+    fn read(&mut self, piece: &[(&[u8], TokenKind)], functions: &Functions) {
+        let Some(&(first, _)) = piece.first() else { return };
+        // It ends a block here, not a transaction.
+        if first.eq_ignore_ascii_case(b"end") {
+            return;
+        }
+        // EXECUTE of a constant.
+        if let [(word, TokenKind::Word), (constant, TokenKind::Text)] = *piece
+            && word.eq_ignore_ascii_case(b"execute")
+            && let Some(inner) = constant.strip_prefix(b"'").and_then(|text| text.strip_suffix(b"'"))
+        {
+            let inner = String::from_utf8_lossy(inner).replace("''", "'");
+            self.parsed(&inner, Walk::new(functions));
+            return;
+        }
+        let mut text = String::new();
+        for (i, (bytes, _)) in piece.iter().enumerate() {
+            let performs = i == 0 && first.eq_ignore_ascii_case(b"perform");
+            text.push_str(if performs { "select" } else { std::str::from_utf8(bytes).unwrap_or_default() });
+            text.push(' ');
+        }
+        if !self.parsed(&text, Walk::in_block(functions)) {
+            self.effects.extend(locks(piece, functions));
+        }
+    }
+
+    /// Takes in what a text does; false if it cannot be read.
+    fn parsed(&mut self, text: &str, mut walk: Walk<'_>) -> bool {
+        if depth::of(text.as_bytes()) != Depth::Shallow {
+            return false;
+        }
+        let Ok(tree) = pg_query::parse(text, ParserOptions::DEFAULT) else { return false };
+        for node in tree.protobuf.stmts.iter().filter_map(|raw| raw.stmt.as_ref()?.node.as_ref()) {
+            // One inside the other would only be a way to make this deep.
+            if !matches!(node, NodeEnum::DoStmt(_) | NodeEnum::CreateFunctionStmt(_)) {
+                walk.statement(node.to_ref(), b"");
+            }
+        }
+        let (effects, acts) = walk.into_seen();
+        self.effects.extend(effects);
+        self.acts.extend(acts);
+        true
+    }
 }
 
 /// The body cut at semicolons and behind the words that open a list of statements.
@@ -60,45 +140,6 @@ fn pieces(body: &[u8]) -> impl Iterator<Item = Vec<(&[u8], TokenKind)>> {
 
 fn is_comment(token: &Token) -> bool {
     matches!(token.kind, TokenKind::BlockComment | TokenKind::LineComment)
-}
-
-fn read(piece: Vec<(&[u8], TokenKind)>, functions: &Functions, found: &mut Vec<Effect>) {
-    let Some(&(first, _)) = piece.first() else { return };
-    // EXECUTE of a constant.
-    if let [(word, TokenKind::Word), (constant, TokenKind::Text)] = *piece
-        && word.eq_ignore_ascii_case(b"execute")
-        && let Some(inner) = constant.strip_prefix(b"'").and_then(|text| text.strip_suffix(b"'"))
-    {
-        let inner = String::from_utf8_lossy(inner).replace("''", "'");
-        found.extend(parsed(&inner, functions).unwrap_or_default());
-        return;
-    }
-    let mut text = String::new();
-    for (i, (bytes, _)) in piece.iter().enumerate() {
-        let performs = i == 0 && first.eq_ignore_ascii_case(b"perform");
-        text.push_str(if performs { "select" } else { std::str::from_utf8(bytes).unwrap_or_default() });
-        text.push(' ');
-    }
-    match parsed(&text, functions) {
-        Some(effects) => found.extend(effects),
-        None => found.extend(locks(&piece, functions)),
-    }
-}
-
-/// Effects of a text, if it can be read.
-fn parsed(text: &str, functions: &Functions) -> Option<Vec<Effect>> {
-    if depth::of(text.as_bytes()) != Depth::Shallow {
-        return None;
-    }
-    let tree = pg_query::parse(text, ParserOptions::DEFAULT).ok()?;
-    let mut walk = Walk::new(functions);
-    for node in tree.protobuf.stmts.iter().filter_map(|raw| raw.stmt.as_ref()?.node.as_ref()) {
-        // One inside the other would only be a way to make this deep.
-        if !matches!(node, NodeEnum::DoStmt(_)) {
-            walk.statement(node.to_ref(), b"");
-        }
-    }
-    Some(walk.finish(crate::sql::facts::Facts::empty()).effects.into_vec())
 }
 
 /// Advisory locks in what is no statement by itself (an assignment, a condition).

@@ -3,12 +3,16 @@
 //! The parser is C and recursive: nothing reaches it that is deeper than it can bear, and a panic stops at this door.
 //! What is not understood is not a read.
 
+mod acts;
 mod block;
 mod children;
+mod crossing;
 mod depth;
+mod objects;
 mod relations;
 mod settings;
 mod statement;
+mod truth;
 mod walk;
 
 use std::{
@@ -20,6 +24,7 @@ use pg_query::{FingerprintOptions, ParserOptions};
 
 use crate::sql::{
     facts::{Facts, Kind},
+    fingerprint::Fingerprint,
     functions::Functions,
 };
 use depth::{DEEP_STACK, Depth};
@@ -34,11 +39,15 @@ pub(in crate::sql) fn facts(text: &[u8], functions: &Functions) -> Facts {
     read.unwrap_or_else(Facts::unparsable)
 }
 
-/// pg_query's stable, public id of a statement's form, as 16 hexadecimal digits; `None` if the text cannot be parsed.
-/// Never a key of anything: it can be computed, and collided with, by anybody.
-pub fn fingerprint(text: &[u8]) -> Option<Box<str>> {
+/// pg_query's stable, public id of a statement's form; `None` if the text cannot be parsed.
+pub fn fingerprint(text: &[u8]) -> Option<Fingerprint> {
     let print = guarded(text, |text| pg_query::fingerprint(text, ParserOptions::DEFAULT, FingerprintOptions::DEFAULT));
-    Some(print.ok()?.ok()?.hex.into())
+    Some(Fingerprint(print.ok()?.ok()?.value))
+}
+
+/// The text with `$n` in place of its literals, numbered on from its own parameters; `None` if it cannot be parsed.
+pub fn normalize(text: &[u8]) -> Option<String> {
+    guarded(text, pg_query::normalize).ok()?.ok()
 }
 
 /// Lets `work` have the text, if the parser may see it, on a stack that is large enough. A panic ends here.

@@ -21,9 +21,7 @@ pub(super) fn classify(schema: &str, name: &str) -> RelationClass {
     if is_temporary(schema) {
         return RelationClass::Temporary;
     }
-    // pg_catalog is searched first, so an unqualified pg_… is a system relation.
-    let system = schema == "pg_catalog" || (schema.is_empty() && name.starts_with("pg_"));
-    if !system {
+    if !is_system(schema, name) {
         return RelationClass::Plain;
     }
     if SESSION.contains(&name) {
@@ -35,6 +33,16 @@ pub(super) fn classify(schema: &str, name: &str) -> RelationClass {
     } else {
         RelationClass::Unknown
     }
+}
+
+/// A system catalog, or a view of information_schema.
+pub(super) fn is_catalog(schema: &str, name: &str) -> bool {
+    schema == "information_schema" || is_system(schema, name)
+}
+
+/// pg_catalog is searched first, so an unqualified pg_… is a system relation.
+fn is_system(schema: &str, name: &str) -> bool {
+    schema == "pg_catalog" || (schema.is_empty() && name.starts_with("pg_"))
 }
 
 /// `pg_temp`, or `pg_temp_3` and the like.

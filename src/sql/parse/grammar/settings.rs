@@ -8,12 +8,16 @@ use pg_query::{
 use super::{relations, walk::Walk};
 use crate::sql::facts::{Effect, Isolation, Kind, PrimaryReason, TxOptions, TxVerb, Verb};
 
+/// Stands for a parameter whose name is computed.
+const COMPUTED: &str = "*";
+
 /// SET and RESET.
 pub(super) fn set(walk: &mut Walk<'_>, set: &VariableSetStmt) -> (Verb, Kind) {
     let name = set.name.to_ascii_lowercase();
     match VariableSetKind::try_from(set.kind) {
         Ok(VariableSetKind::VarSetMulti) => return set_many(walk, &name, set),
         Ok(VariableSetKind::VarResetAll) => {
+            walk.acts.parameter("all");
             walk.must(PrimaryReason::SessionState);
             walk.effect(Effect::ResetAll);
             return (Verb::Reset, Kind::Session);
@@ -27,6 +31,7 @@ pub(super) fn set(walk: &mut Walk<'_>, set: &VariableSetStmt) -> (Verb, Kind) {
         )
         | Err(_) => {}
     }
+    walk.acts.parameter(&name);
     let reset = set.kind == VariableSetKind::VarReset as i32;
     let verb = if reset { Verb::Reset } else { Verb::Set };
     let value = set.args.first().and_then(constant);
@@ -57,8 +62,9 @@ fn set_many(walk: &mut Walk<'_>, name: &str, set: &VariableSetStmt) -> (Verb, Ki
         "session characteristics" => {
             walk.must(PrimaryReason::SessionState);
             for option in set.args.iter().filter_map(option) {
-                let name = format!("default_{}", option.defname).into();
-                walk.effect(Effect::SetParameter { name, local: false });
+                let name = format!("default_{}", option.defname);
+                walk.acts.parameter(&name);
+                walk.effect(Effect::SetParameter { name: name.into(), local: false });
             }
             (Verb::Set, Kind::Session)
         }
@@ -68,11 +74,15 @@ fn set_many(walk: &mut Walk<'_>, name: &str, set: &VariableSetStmt) -> (Verb, Ki
             (Verb::SetTransaction, Kind::Transaction)
         }
         "transaction" => {
+            for option in set.args.iter().filter_map(option) {
+                walk.acts.parameter(&option.defname);
+            }
             walk.must(PrimaryReason::TransactionControl);
             walk.transaction(TxVerb::SetTransaction(transaction_options(&set.args)));
             (Verb::SetTransaction, Kind::Transaction)
         }
         _ => {
+            walk.acts.parameter(COMPUTED);
             walk.must(PrimaryReason::SessionState);
             walk.effect(Effect::SetUnknownParameter);
             (Verb::Set, Kind::Session)
@@ -129,10 +139,11 @@ pub(super) fn reads_parameter(walk: &mut Walk<'_>, call: &protobuf::FuncCall) {
 /// set_config(name, value, is_local): SET as a function.
 pub(super) fn sets_parameter(walk: &mut Walk<'_>, call: &protobuf::FuncCall) {
     walk.by_literals();
-    let [name, value, local] = call.args.as_slice() else { return walk.effect(Effect::SetUnknownParameter) };
+    let name = call.args.first().and_then(constant).map(|name| name.to_ascii_lowercase());
+    walk.acts.parameter(name.as_deref().unwrap_or(COMPUTED));
+    let [_, value, local] = call.args.as_slice() else { return walk.effect(Effect::SetUnknownParameter) };
     let local = constant(local).as_deref().and_then(boolean);
-    let (Some(name), Some(local)) = (constant(name), local) else { return walk.effect(Effect::SetUnknownParameter) };
-    let name = name.to_ascii_lowercase();
+    let (Some(name), Some(local)) = (name, local) else { return walk.effect(Effect::SetUnknownParameter) };
     if let Some(options) = of_transaction(&name, constant(value).as_deref()) {
         return walk.transaction(TxVerb::SetTransaction(options));
     }
@@ -154,8 +165,14 @@ pub(super) fn switch(walk: &mut Walk<'_>, option: &DefElem) -> Option<bool> {
     boolean(&constant(value)?)
 }
 
+/// Is an option of that name there, and on? (SECURITY DEFINER is `security` on.)
+pub(super) fn is_on(options: &[Node], name: &str) -> bool {
+    let value = |one: &DefElem| one.arg.as_deref().and_then(constant).as_deref().and_then(boolean);
+    options.iter().filter_map(option).any(|one| one.defname == name && value(one) == Some(true))
+}
+
 /// The text of a literal, through casts; `None` for NULL and for anything that is no literal.
-fn constant(node: &Node) -> Option<String> {
+pub(super) fn constant(node: &Node) -> Option<String> {
     match node.node.as_ref()? {
         NodeEnum::AConst(literal) => match literal.val.as_ref()? {
             Val::Ival(n) => Some(n.ival.to_string()),
@@ -173,7 +190,7 @@ fn constant(node: &Node) -> Option<String> {
 }
 
 /// What PostgreSQL's parse_bool takes: any unambiguous beginning of true, false, yes, no, on, off, or 1 and 0.
-fn boolean(text: &str) -> Option<bool> {
+pub(super) fn boolean(text: &str) -> Option<bool> {
     let text = text.trim().to_ascii_lowercase();
     if text.is_empty() {
         return None;

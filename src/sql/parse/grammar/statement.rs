@@ -8,21 +8,25 @@ use pg_query::{
 use super::{
     block,
     children::each_child,
+    objects::object_of,
     settings,
     walk::{Fate, Walk, drops_on_commit, qualified, word},
 };
 use crate::sql::{
-    facts::{Effect, Kind, PrimaryReason, TxVerb, Verb},
+    facts::{Effect, Kind, Marks, PrimaryReason, TxVerb, Verb},
     lexer::{StringRules, TokenKind, Tokens},
 };
 
-/// Is it a command, rather than part of one? Queries are not listed: `Walk::visit` knows them wherever they stand.
+/// Is it a command, rather than part of one? SELECT is not listed: it is both.
 pub(super) fn is_statement(node: NodeRef<'_>) -> bool {
     definition(node).is_some()
         || matches!(
             node,
-            NodeRef::NotifyStmt(_)
-                | NodeRef::VariableSetStmt(_)
+            NodeRef::InsertStmt(_)
+                | NodeRef::UpdateStmt(_)
+                | NodeRef::DeleteStmt(_)
+                | NodeRef::MergeStmt(_)
+                | NodeRef::NotifyStmt(_)
                 | NodeRef::ExecuteStmt(_)
                 | NodeRef::CallStmt(_)
                 | NodeRef::DoStmt(_)
@@ -33,17 +37,42 @@ pub(super) fn is_statement(node: NodeRef<'_>) -> bool {
 impl Walk<'_> {
     /// A whole statement; `text` begins with it (it tells TABLE from SELECT).
     pub(super) fn statement(&mut self, node: NodeRef<'_>, text: &[u8]) -> (Verb, Kind) {
-        self.wrote = false;
+        let wrote = std::mem::take(&mut self.wrote);
+        let aside = self.acts.begin();
+        let (verb, kind) = self.run(node, text);
+        self.acts.end(aside, verb, object_of(node));
+        self.wrote |= wrote;
+        (verb, kind)
+    }
+
+    fn run(&mut self, node: NodeRef<'_>, text: &[u8]) -> (Verb, Kind) {
         match node {
             NodeRef::SelectStmt(n) => {
-                self.visit(node);
+                self.query_act(n);
                 let kind = if n.into_clause.is_some() { Kind::Ddl } else { self.read_or_write() };
                 (query_verb(n, text), kind)
             }
-            NodeRef::InsertStmt(_) => self.change(Verb::Insert, node),
-            NodeRef::UpdateStmt(_) => self.change(Verb::Update, node),
-            NodeRef::DeleteStmt(_) => self.change(Verb::Delete, node),
-            NodeRef::MergeStmt(_) => self.change(Verb::Merge, node),
+            NodeRef::InsertStmt(n) => {
+                self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node);
+                (Verb::Insert, Kind::Write)
+            }
+            NodeRef::UpdateStmt(n) => {
+                self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node);
+                self.modify_act(n.where_clause.as_deref(), &n.from_clause, n.relation.as_ref());
+                (Verb::Update, Kind::Write)
+            }
+            NodeRef::DeleteStmt(n) => {
+                self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node);
+                self.modify_act(n.where_clause.as_deref(), &n.using_clause, n.relation.as_ref());
+                (Verb::Delete, Kind::Write)
+            }
+            NodeRef::MergeStmt(n) => {
+                self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node);
+                if let Some(condition) = n.join_condition.as_deref() {
+                    self.condition(condition, None);
+                }
+                (Verb::Merge, Kind::Write)
+            }
             NodeRef::TruncateStmt(_) => {
                 self.defines(node);
                 (Verb::Truncate, Kind::Write)
@@ -60,8 +89,7 @@ impl Walk<'_> {
             }
             NodeRef::DoStmt(n) => {
                 self.opaque();
-                let seen = block::effects(n, self.functions);
-                self.inside.extend(seen);
+                self.block(block::of_do(n, self.functions));
                 (Verb::Do, Kind::Write)
             }
             NodeRef::ExplainStmt(n) => self.explain(n),
@@ -76,6 +104,7 @@ impl Walk<'_> {
                 (Verb::SetConstraints, Kind::Transaction)
             }
             NodeRef::PrepareStmt(n) => {
+                self.acts.expect_queries();
                 if self.with_fate(Fate::Prepared, |walk| walk.visit_children(node)) {
                     self.effect(Effect::OpaqueCode);
                 }
@@ -88,6 +117,7 @@ impl Walk<'_> {
             NodeRef::DeallocateStmt(n) if n.isall => self.session(Verb::Deallocate, Effect::DeallocateAll),
             NodeRef::DeallocateStmt(n) => self.session(Verb::Deallocate, Effect::Deallocate(n.name.as_str().into())),
             NodeRef::DeclareCursorStmt(n) => {
+                self.acts.expect_queries();
                 self.visit_children(node);
                 self.session(Verb::Declare, Effect::Declare { hold: n.options & CURSOR_OPT_HOLD != 0 })
             }
@@ -115,7 +145,9 @@ impl Walk<'_> {
             NodeRef::LockStmt(_) => self.utility(Verb::Lock, node),
             NodeRef::CheckPointStmt(_) => self.utility(Verb::Checkpoint, node),
             // The SET inside it is for a file, not for the session.
-            NodeRef::AlterSystemStmt(_) => {
+            NodeRef::AlterSystemStmt(n) => {
+                let name = n.setstmt.as_ref().map(|set| set.name.to_ascii_lowercase()).unwrap_or_default();
+                self.acts.parameter(if name.is_empty() { "all" } else { &name });
                 self.must(PrimaryReason::Utility);
                 (Verb::Alter, Kind::Utility)
             }
@@ -127,6 +159,7 @@ impl Walk<'_> {
             NodeRef::ClusterStmt(_) => self.maintenance(Verb::Cluster, node),
             NodeRef::RefreshMatViewStmt(_) => self.maintenance(Verb::Refresh, node),
             NodeRef::CreateTableAsStmt(_) => {
+                self.acts.expect_queries();
                 self.visit_children(node);
                 (Verb::Create, Kind::Ddl)
             }
@@ -146,9 +179,11 @@ impl Walk<'_> {
         }
     }
 
-    fn change(&mut self, verb: Verb, node: NodeRef<'_>) -> (Verb, Kind) {
-        self.visit(node);
-        (verb, Kind::Write)
+    /// What can be seen of code in a literal.
+    fn block(&mut self, seen: block::Seen) {
+        self.by_literals();
+        self.inside.extend(seen.effects);
+        self.acts.add(seen.acts);
     }
 
     fn session(&mut self, verb: Verb, effect: Effect) -> (Verb, Kind) {
@@ -175,6 +210,12 @@ impl Walk<'_> {
 
     fn copy(&mut self, copy: &protobuf::CopyStmt) -> (Verb, Kind) {
         let node = NodeRef::CopyStmt(copy);
+        self.acts.expect_queries();
+        if copy.is_program {
+            self.acts.mark(Marks::COPY_PROGRAM);
+        } else if !copy.filename.is_empty() {
+            self.acts.mark(Marks::COPY_FILE);
+        }
         if copy.is_from {
             self.must(PrimaryReason::Writes);
             each_child(node, &mut |child| match child {
@@ -211,7 +252,9 @@ impl Walk<'_> {
                 | NodeRef::MergeStmt(_)
         );
         if query && !analyze {
-            self.with_fate(Fate::Planned, |walk| walk.visit(node));
+            self.with_fate(Fate::Planned, |walk| {
+                walk.statement(node, b"");
+            });
             return (Verb::Explain, Kind::Read);
         }
         let (_, kind) = self.statement(node, b"");
@@ -254,6 +297,7 @@ impl Walk<'_> {
     /// DDL and maintenance: the relations it names itself are its targets, those inside its expressions are read later.
     fn defines(&mut self, node: NodeRef<'_>) {
         self.must(PrimaryReason::Writes);
+        self.acts.expect_queries();
         let fate = match node {
             // These compute a new column or an index at once.
             NodeRef::AlterTableStmt(_) | NodeRef::IndexStmt(_) | NodeRef::CreateSchemaStmt(_) => Fate::Runs,
@@ -281,12 +325,28 @@ impl Walk<'_> {
                     }
                 }
             }
-            NodeRef::CreateFunctionStmt(n) => self.named(&n.funcname),
+            NodeRef::CreateFunctionStmt(n) => {
+                self.named(&n.funcname);
+                self.function(n);
+            }
+            NodeRef::AlterFunctionStmt(n) if settings::is_on(&n.actions, "security") => {
+                self.acts.mark(Marks::SECURITY_DEFINER);
+            }
             NodeRef::CreateEnumStmt(n) => self.named(&n.type_name),
             NodeRef::CreateDomainStmt(n) => self.named(&n.domainname),
             NodeRef::CreateRangeStmt(n) => self.named(&n.type_name),
             NodeRef::DefineStmt(n) => self.named(&n.defnames),
             _ => {}
+        }
+    }
+
+    fn function(&mut self, function: &protobuf::CreateFunctionStmt) {
+        if settings::is_on(&function.options, "security") {
+            self.acts.mark(Marks::SECURITY_DEFINER);
+        }
+        if let Some(seen) = block::of_function(function, self.functions) {
+            self.by_literals();
+            self.acts.add(seen.acts);
         }
     }
 

@@ -136,7 +136,6 @@ fn texts_the_parser_must_not_see() {
 #[test]
 fn fingerprints_ignore_values() {
     assert_eq!(fingerprint(b"select * from t where a = 1"), fingerprint(b"SELECT * FROM t WHERE a = 2"));
-    assert!(fingerprint(b"select 1").is_some_and(|print| print.len() == 16));
     assert_ne!(fingerprint(b"select * from t"), fingerprint(b"select * from u"));
     assert_eq!(fingerprint(b"selec 1"), None);
     assert_eq!(fingerprint(&b"(".repeat(100_000)), None);

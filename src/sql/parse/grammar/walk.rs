@@ -8,12 +8,13 @@ use pg_query::{
 };
 
 use super::{
+    acts::Acts,
     children::each_child,
     relations::{self, RelationClass},
     settings,
 };
 use crate::sql::{
-    facts::{Effect, Facts, Kind, Name, PrimaryReason, TxVerb},
+    facts::{Act, Clause, Effect, Facts, Kind, Marks, Name, PrimaryReason, TxVerb},
     functions::{FunctionClass, Functions},
 };
 
@@ -41,13 +42,15 @@ pub(super) struct Walk<'f> {
     tx: Vec<TxVerb>,
     primary: Option<PrimaryReason>,
     needs_literals: bool,
-    /// Names of the WITH queries in scope.
-    with: Vec<String>,
+    /// Names of the WITH queries in scope, and what filter each has.
+    with: Vec<(String, Clause)>,
+    pub(super) acts: Acts,
     fate: Fate,
     /// An effect was left out because its code is only stored.
     held_back: bool,
     /// Data was changed by any part of the statement.
     pub(super) wrote: bool,
+    pub(super) in_block: bool,
 }
 
 impl<'f> Walk<'f> {
@@ -63,10 +66,17 @@ impl<'f> Walk<'f> {
             primary: None,
             needs_literals: false,
             with: Vec::new(),
+            acts: Acts::new(),
             fate: Fate::Runs,
             held_back: false,
             wrote: false,
+            in_block: false,
         }
+    }
+
+    /// A walk through a piece of PL/pgSQL, where SELECT INTO fills variables.
+    pub(super) fn in_block(functions: &'f Functions) -> Self {
+        Self { in_block: true, ..Self::new(functions) }
     }
 
     pub(super) fn finish(self, facts: Facts) -> Facts {
@@ -79,6 +89,7 @@ impl<'f> Walk<'f> {
             tx: self.tx.into(),
             effects: self.effects.into(),
             inside: self.inside.into(),
+            acts: self.acts.finish(),
             needs_literals: self.needs_literals,
             ..facts
         }
@@ -135,11 +146,10 @@ impl<'f> Walk<'f> {
     /// every field of every kind.
     pub(super) fn visit(&mut self, node: NodeRef<'_>) {
         match node {
-            NodeRef::SelectStmt(n) => self.in_scope(n.with_clause.as_ref(), node, None),
-            NodeRef::InsertStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
-            NodeRef::UpdateStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
-            NodeRef::DeleteStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
-            NodeRef::MergeStmt(n) => self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node),
+            NodeRef::SelectStmt(_) if self.acts.expects_queries() => {
+                self.statement(node, b"");
+            }
+            NodeRef::SelectStmt(n) => self.query(n),
             NodeRef::IntoClause(n) => self.creates(n.rel.as_ref(), drops_on_commit(n.on_commit)),
             // Its relations are aliases of the FROM list.
             NodeRef::LockingClause(_) => self.must(PrimaryReason::LocksRows),
@@ -158,7 +168,17 @@ impl<'f> Walk<'f> {
             }
             NodeRef::SubLink(n) => {
                 self.operator(&n.oper_name);
+                self.sub_link(n);
+            }
+            NodeRef::JoinExpr(n) => {
+                if let Some(condition) = n.quals.as_deref() {
+                    self.condition(condition, None);
+                }
                 self.visit_children(node);
+            }
+            // Of a statement that has more than this to say: a role, a database, a function.
+            NodeRef::VariableSetStmt(n) => {
+                settings::set(self, n);
             }
             NodeRef::SortBy(n) => {
                 self.operator(&n.use_op);
@@ -185,7 +205,12 @@ impl<'f> Walk<'f> {
     }
 
     /// A statement with a WITH clause: its names hide relations, each from the next query on (RECURSIVE: from the first).
-    fn in_scope(&mut self, with: Option<&protobuf::WithClause>, node: NodeRef<'_>, target: Option<&RangeVar>) {
+    pub(super) fn in_scope(
+        &mut self,
+        with: Option<&protobuf::WithClause>,
+        node: NodeRef<'_>,
+        target: Option<&RangeVar>,
+    ) {
         let outside = self.with.len();
         let queries = with.iter().flat_map(|w| &w.ctes).filter_map(|n| match n.node.as_ref()?.to_ref() {
             NodeRef::CommonTableExpr(query) => Some(query),
@@ -193,23 +218,34 @@ impl<'f> Walk<'f> {
         });
         let recursive = with.is_some_and(|w| w.recursive);
         if recursive {
-            self.with.extend(queries.clone().map(|q| q.ctename.clone()));
+            self.with.extend(queries.clone().map(|q| (q.ctename.clone(), Clause::NotApplicable)));
         }
-        for query in queries {
-            self.visit_children(NodeRef::CommonTableExpr(query));
-            if !recursive {
-                self.with.push(query.ctename.clone());
+        for (i, query) in queries.enumerate() {
+            let filter = self.with_query(query);
+            match self.with.get_mut(outside + i) {
+                Some(known) if recursive => known.1 = filter,
+                _ => self.with.push((query.ctename.clone(), filter)),
             }
         }
+        // Only the arms of a set operation are queries directly inside of a query.
+        let combines = matches!(node, NodeRef::SelectStmt(_));
+        let mut arms = (0, 0);
         each_child(node, &mut |child| match child {
             NodeRef::WithClause(_) => {}
             NodeRef::RangeVar(r) if target.is_some_and(|t| std::ptr::eq(r, t)) => {}
+            NodeRef::SelectStmt(_) if combines => arms = (arms.0 + 1, arms.1 + u32::from(self.arm(child))),
             child => self.visit(child),
         });
+        if arms == (2, 1) {
+            self.acts.mark(Marks::UNION_CATALOG);
+        }
+        if arms.1 > 0 {
+            self.acts.catalog();
+        }
         self.with.truncate(outside);
     }
 
-    fn modify(&mut self, target: Option<&RangeVar>, with: Option<&protobuf::WithClause>, node: NodeRef<'_>) {
+    pub(super) fn modify(&mut self, target: Option<&RangeVar>, with: Option<&protobuf::WithClause>, node: NodeRef<'_>) {
         self.must(PrimaryReason::Writes);
         match target {
             // EXPLAIN without ANALYZE changes nothing: its target is only looked at.
@@ -222,8 +258,13 @@ impl<'f> Walk<'f> {
     }
 
     pub(super) fn reads(&mut self, relation: &RangeVar) {
-        if relation.schemaname.is_empty() && self.with.contains(&relation.relname) {
-            return;
+        let named = self.with.iter().rev().find(|(name, _)| *name == relation.relname);
+        if let Some((_, filter)) = named.filter(|_| relation.schemaname.is_empty()) {
+            return self.acts.source(*filter);
+        }
+        self.acts.source(Clause::Missing);
+        if relations::is_catalog(&relation.schemaname, &relation.relname) {
+            self.acts.catalog();
         }
         match relations::classify(&relation.schemaname, &relation.relname) {
             RelationClass::Plain => {}
@@ -327,6 +368,11 @@ impl<'f> Walk<'f> {
     /// The kind of a statement that may or may not change data.
     pub(super) fn read_or_write(&self) -> Kind {
         if self.wrote { Kind::Write } else { Kind::Read }
+    }
+
+    /// What is walked by itself, a body for instance, has its acts and effects taken out of it.
+    pub(super) fn into_seen(self) -> (Vec<Effect>, Box<[Act]>) {
+        (self.effects, self.acts.finish())
     }
 
     pub(super) fn is_stored(&self) -> bool {

@@ -1,0 +1,126 @@
+//! Do two expressions say the same? Where they stand is left out of account.
+
+use pg_query::{
+    Node, NodeEnum,
+    protobuf::{AExprKind, ColumnRef, NullTestType, RangeVar, a_const::Val},
+};
+
+use super::word;
+
+/// How alike two expressions are that differ in literals at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Likeness {
+    /// Word for word the same, without a literal in them.
+    Always,
+    /// The same but for literals; `now`: these are the same as well.
+    ByLiterals { now: bool },
+}
+
+impl Likeness {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Always, other) | (other, Self::Always) => other,
+            (Self::ByLiterals { now: a }, Self::ByLiterals { now: b }) => Self::ByLiterals { now: a && b },
+        }
+    }
+}
+
+/// Functions that do not give the same twice.
+const FICKLE: [&str; 7] =
+    ["random", "random_normal", "clock_timestamp", "timeofday", "gen_random_uuid", "uuidv7", "nextval"];
+
+/// `None`: they say different things. `table`: with it, `id` and `t.id` are the same.
+pub(super) fn likeness(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
+    match (a.node.as_ref()?, b.node.as_ref()?) {
+        (NodeEnum::ColumnRef(a), NodeEnum::ColumnRef(b)) => same_column(a, b, table).then_some(Likeness::Always),
+        (NodeEnum::ParamRef(a), NodeEnum::ParamRef(b)) => (a.number == b.number).then_some(Likeness::Always),
+        (NodeEnum::AConst(a), NodeEnum::AConst(b)) => match (&a.val, &b.val) {
+            (None, None) => Some(Likeness::Always),
+            (Some(Val::Boolval(a)), Some(Val::Boolval(b))) => (a == b).then_some(Likeness::Always),
+            (Some(a), Some(b)) => {
+                let alike = std::mem::discriminant(a) == std::mem::discriminant(b);
+                alike.then(|| Likeness::ByLiterals { now: a == b })
+            }
+            _ => None,
+        },
+        (NodeEnum::TypeCast(a), NodeEnum::TypeCast(b)) => {
+            (words(&a.type_name.as_ref()?.names) == words(&b.type_name.as_ref()?.names)).then_some(())?;
+            likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)
+        }
+        (NodeEnum::CollateClause(a), NodeEnum::CollateClause(b)) => {
+            (words(&a.collname) == words(&b.collname)).then_some(())?;
+            likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)
+        }
+        (NodeEnum::AExpr(a), NodeEnum::AExpr(b)) => {
+            (a.kind == b.kind && words(&a.name) == words(&b.name)).then_some(())?;
+            let right = likeness(a.rexpr.as_deref()?, b.rexpr.as_deref()?, table)?;
+            match (a.lexpr.as_deref(), b.lexpr.as_deref()) {
+                (Some(a), Some(b)) => Some(right.and(likeness(a, b, table)?)),
+                (None, None) => Some(right),
+                _ => None,
+            }
+        }
+        (NodeEnum::FuncCall(a), NodeEnum::FuncCall(b)) => {
+            let alike = words(&a.funcname) == words(&b.funcname)
+                && !a.funcname.last().is_some_and(|name| FICKLE.contains(&word(name)))
+                && a.over.is_none()
+                && b.over.is_none();
+            alike.then_some(())?;
+            all_alike(&a.args, &b.args, table)
+        }
+        (NodeEnum::CoalesceExpr(a), NodeEnum::CoalesceExpr(b)) => all_alike(&a.args, &b.args, table),
+        (NodeEnum::RowExpr(a), NodeEnum::RowExpr(b)) => all_alike(&a.args, &b.args, table),
+        (NodeEnum::AArrayExpr(a), NodeEnum::AArrayExpr(b)) => all_alike(&a.elements, &b.elements, table),
+        _ => None,
+    }
+}
+
+fn all_alike(a: &[Node], b: &[Node], table: Option<&RangeVar>) -> Option<Likeness> {
+    if a.len() != b.len() {
+        return None;
+    }
+    a.iter().zip(b).try_fold(Likeness::Always, |all, (a, b)| Some(all.and(likeness(a, b, table)?)))
+}
+
+/// Is one of the two true wherever the other is not, NULL aside?
+pub(super) fn complements(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
+    match (a.node.as_ref()?, b.node.as_ref()?) {
+        (NodeEnum::NullTest(a), NodeEnum::NullTest(b)) => {
+            let both = [NullTestType::IsNull as i32, NullTestType::IsNotNull as i32];
+            let opposite = both == [a.nulltesttype, b.nulltesttype] || both == [b.nulltesttype, a.nulltesttype];
+            opposite.then_some(())?;
+            likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)
+        }
+        (NodeEnum::AExpr(a), NodeEnum::AExpr(b)) => {
+            let plain = AExprKind::AexprOp as i32;
+            let opposite = matches!(
+                (a.name.last().map(word)?, b.name.last().map(word)?),
+                ("=", "<>") | ("<>", "=") | ("<", ">=") | (">=", "<") | (">", "<=") | ("<=", ">")
+            );
+            (opposite && a.kind == plain && b.kind == plain).then_some(())?;
+            let left = likeness(a.lexpr.as_deref()?, b.lexpr.as_deref()?, table)?;
+            Some(left.and(likeness(a.rexpr.as_deref()?, b.rexpr.as_deref()?, table)?))
+        }
+        _ => None,
+    }
+}
+
+fn words(nodes: &[Node]) -> Vec<&str> {
+    nodes.iter().map(word).collect()
+}
+
+fn same_column(a: &ColumnRef, b: &ColumnRef, table: Option<&RangeVar>) -> bool {
+    let (a, b) = (words(&a.fields), words(&b.fields));
+    // A star has no word.
+    if a.last().is_none_or(|name| name.is_empty()) {
+        return false;
+    }
+    if a == b {
+        return true;
+    }
+    let known = table.map(|table| table.alias.as_ref().map_or(&*table.relname, |alias| &*alias.aliasname));
+    match (a.as_slice(), b.as_slice()) {
+        ([bare], [qualifier, name]) | ([qualifier, name], [bare]) => bare == name && Some(*qualifier) == known,
+        _ => false,
+    }
+}
