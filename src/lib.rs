@@ -25,6 +25,7 @@ pub mod cluster;
 pub mod config;
 pub mod net;
 pub mod observe;
+pub mod policy;
 pub mod pool;
 pub mod relay;
 pub mod route;

@@ -157,15 +157,33 @@ fn rule_files_are_looked_at() {
         (status, out.replace(&format!("{}/", place.path().display()), ""))
     };
     write("empty.yaml", "# nothing yet\n");
-    write("some.yaml", "# ${NOT_A_VARIABLE}\nrouting:\n  - { name: '${x}' }\nfirewall: []\n");
+    write("some.yaml", "# ${NOT_A_VARIABLE}\nrouting:\n  - { name: '${x}' }\nfirewal: []\n");
+    write(
+        "good.yaml",
+        "firewall:\n  - { name: a, when: { statement: truncate }, deny: {}, examples: { match: [truncate t] } }\n",
+    );
+    write(
+        "bad.yaml",
+        "firewall:\n  - { name: b, when: { statement: vacuum }, deny: {}, examples: { match: [select 1] } }\n",
+    );
 
     let (status, out) = check("[empty.yaml]");
     assert_eq!((status, out.as_str()), (Some(0), "pgsluice.yaml: ok: 1 listener, 1 database, 2 nodes, 1 user\n"));
     let (status, out) = check("some.*");
     assert_eq!(status, Some(1));
-    let expected = "some.yaml:2:1: `routing`: rules are not supported by this version yet; allowed: an empty file\n";
-    assert!(out.starts_with(expected), "{out}");
-    assert!(out.contains("some.yaml:4:1: `firewall`"), "{out}");
+    assert!(out.starts_with("some.yaml:3:13: rule `${x}` does nothing"), "{out}");
+    assert!(out.contains("some.yaml:4:1: unknown key `firewal`"), "{out}");
+    let (status, out) = check("good.yaml");
+    assert_eq!(status, Some(0));
+    assert_eq!(out, "pgsluice.yaml: ok: 1 listener, 1 database, 2 nodes, 1 user, 1 rule\n");
+    let (status, out) = check("bad.yaml\nnonsense: 1");
+    assert_eq!(status, Some(1));
+    // What the rules mean is told with what is wrong elsewhere.
+    assert!(
+        out.contains("bad.yaml:2:75: rule `b` does not match this") && out.contains("unknown key `nonsense`"),
+        "{out}"
+    );
+    assert!(out.contains("\n2 faults\n"), "{out}");
     let (status, out) = check("missing.yaml");
     assert_eq!(status, Some(1));
     assert!(out.contains("there is no file `missing.yaml`"), "{out}");
@@ -178,9 +196,21 @@ fn rule_files_are_looked_at() {
 
     let file = |name: &str| place.path().join(name).to_string_lossy().into_owned();
     assert_eq!(pgsluice(&["test", &file("empty.yaml")]), (Some(0), "0 passed, 0 failed\n".to_owned()));
+    assert_eq!(pgsluice(&["test", &file("good.yaml")]), (Some(0), "1 passed, 0 failed\n".to_owned()));
+    let (status, out) = pgsluice(&["test", &file("good.yaml"), &file("bad.yaml")]);
+    assert_eq!(status, Some(1));
+    assert!(out.contains("2:75: rule `b` does not match this") && out.ends_with("1 passed, 1 failed\n"), "{out}");
     let (status, out) = pgsluice(&["test", &file("some.yaml"), &file("missing.yaml")]);
     assert_eq!(status, Some(1));
-    assert!(out.ends_with("0 passed, 2 failed\n"), "{out}");
+    assert!(out.ends_with("0 passed, 3 failed\n"), "{out}");
+}
+
+#[test]
+fn the_rules_that_come_along_hold() {
+    let (status, out) = pgsluice(&["test", "rules"]);
+    assert_eq!(status, Some(0), "{out}");
+    let passed: usize = out.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or_default();
+    assert!(passed > 100, "{out}");
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
+use super::load::load;
 use crate::{
     base::Generation,
     cluster::Cluster,
-    config::Config,
     net::Address,
     observe::LogControl,
+    policy::RuleSet,
     session::{Shared, Snapshot},
 };
 
@@ -18,20 +20,29 @@ pub(super) struct Reloader {
     path: PathBuf,
     shared: Arc<Shared>,
     cluster: Cluster,
+    /// The rules whose counters are shown.
+    counted: Arc<ArcSwap<RuleSet>>,
     log: LogControl,
     turn: Mutex<()>,
 }
 
 impl Reloader {
     /// For the file the process was started with.
-    pub(super) fn new(path: PathBuf, shared: Arc<Shared>, cluster: Cluster, log: LogControl) -> Self {
-        Self { path, shared, cluster, log, turn: Mutex::new(()) }
+    pub(super) fn new(
+        path: PathBuf,
+        shared: Arc<Shared>,
+        cluster: Cluster,
+        counted: Arc<ArcSwap<RuleSet>>,
+        log: LogControl,
+    ) -> Self {
+        Self { path, shared, cluster, counted, log, turn: Mutex::new(()) }
     }
 
     /// Reads the file anew. The faults, as text, if it does not hold.
     pub(super) fn reload(&self) -> Result<(), String> {
         let _turn = self.turn.lock();
-        let (config, warnings) = Config::load(&self.path).map_err(|faults| {
+        let old = self.shared.snapshot.load_full();
+        let (config, rules, warnings) = load(&self.path, Some(&old.rules)).map_err(|faults| {
             let text = faults.to_string();
             tracing::error!(faults = %text, "the configuration was not reloaded");
             text
@@ -39,7 +50,6 @@ impl Reloader {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        let old = self.shared.snapshot.load_full();
         for key in old.config.needs_restart(&config) {
             tracing::warn!(key, "this change takes effect at the next start only");
         }
@@ -50,7 +60,9 @@ impl Reloader {
         self.cluster.reload(Arc::clone(&config));
         let views = (0..config.databases.len()).filter_map(|i| self.cluster.view(i)).collect();
         let generation = Generation(old.generation.0 + 1);
-        let snapshot = Snapshot::new(generation, Arc::clone(&config), views, Some(&old));
+        let rules = Arc::new(rules);
+        self.counted.store(Arc::clone(&rules));
+        let snapshot = Snapshot::new(generation, Arc::clone(&config), rules, views, Some(&old));
         self.shared.publish(snapshot);
         self.shared.pools.retain(|key| {
             config.databases.iter().any(|database| {

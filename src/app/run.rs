@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     listen::Door,
+    load::load,
     reload::Reloader,
     workers::{self, Brain, Letter, Mailbox},
 };
@@ -27,7 +28,8 @@ use crate::{
     base::{Clock, Generation},
     cluster::Cluster,
     config::{Admin, Config},
-    observe::{self, Metrics, NodeFacts, Repeats, Words},
+    observe::{self, Metrics, NodeFacts, Repeats, RuleFacts, Words},
+    policy::{HitKind, RuleSet},
     pool::Pools,
     route::{Health, RouteReason},
     session::{Admission, Hashing, Keys, Shared, Singles, Snapshot},
@@ -42,7 +44,7 @@ const MISROUTES: usize = 10_000;
 
 /// Serves until a signal ends it. The exit code says whether it ended as asked.
 pub fn run(path: &Path) -> io::Result<ExitCode> {
-    let (config, warnings) = match Config::load(path) {
+    let (config, rules, warnings) = match load(path, None) {
         Ok(loaded) => loaded,
         Err(faults) => return Err(io::Error::new(io::ErrorKind::InvalidInput, faults.to_string())),
     };
@@ -51,6 +53,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     let config = Arc::new(config);
+    let rules = Arc::new(rules);
     let clock = Clock::start();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let _inside = runtime.enter();
@@ -64,10 +67,11 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
     let views = (0..config.databases.len()).filter_map(|i| cluster.view(i)).collect();
     let pools = Arc::new(Pools::new(config.workers));
-    let metrics = Arc::new(metrics(&config, &cluster, &pools)?);
+    let counted = Arc::new(ArcSwap::new(Arc::clone(&rules)));
+    let metrics = Arc::new(metrics(&config, &cluster, &pools, &counted)?);
     let (suspect, forward) = (cluster.clone(), mailboxes.clone());
     let shared = Arc::new(Shared {
-        snapshot: ArcSwap::from_pointee(Snapshot::new(Generation(1), Arc::clone(&config), views, None)),
+        snapshot: ArcSwap::from_pointee(Snapshot::new(Generation(1), Arc::clone(&config), rules, views, None)),
         pools,
         metrics: Arc::clone(&metrics),
         keys: Keys::default(),
@@ -79,6 +83,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         unreached: Repeats::default(),
         unasked: Repeats::default(),
         lost: Repeats::default(),
+        matched: Repeats::default(),
         schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),
         clock,
@@ -97,7 +102,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     for (index, inbox) in inboxes.into_iter().enumerate() {
         workers::start(index, inbox, &shared, &brain)?;
     }
-    let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), log));
+    let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), counted, log));
 
     runtime.block_on(async {
         if tokio::time::timeout(FIRST_LOOK, cluster.ready()).await.is_err() {
@@ -182,7 +187,12 @@ fn bind_admin(admin: &Admin) -> io::Result<std::net::TcpListener> {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", admin.listen)))
 }
 
-fn metrics(config: &Config, cluster: &Cluster, pools: &Arc<Pools>) -> io::Result<Metrics> {
+fn metrics(
+    config: &Config,
+    cluster: &Cluster,
+    pools: &Arc<Pools>,
+    rules: &Arc<ArcSwap<RuleSet>>,
+) -> io::Result<Metrics> {
     let words = Words { reasons: RouteReason::WORDS, pins: crate::session::PIN_REASONS, taps: &[] };
     let (cluster, pools) = (cluster.clone(), Arc::clone(pools));
     let nodes = move || {
@@ -209,7 +219,17 @@ fn metrics(config: &Config, cluster: &Cluster, pools: &Arc<Pools>) -> io::Result
         });
         facts.collect()
     };
-    Metrics::new(config.workers, words, nodes).map_err(io::Error::other)
+    let rules = Arc::clone(rules);
+    let rules = move || {
+        let rules = rules.load();
+        let facts = rules.hits().map(|(section, name, hits)| RuleFacts {
+            section: section.as_str(),
+            rule: Arc::clone(name),
+            hits: HitKind::ALL.map(|kind| (kind.as_str(), hits.total(kind))),
+        });
+        facts.collect()
+    };
+    Metrics::new(config.workers, words, nodes, rules).map_err(io::Error::other)
 }
 
 fn admin_state(

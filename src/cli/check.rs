@@ -6,11 +6,11 @@ use std::{
     process::ExitCode,
 };
 
-use crate::config::Config;
+use crate::app;
 
 /// Prints what is wrong with the file at `path`, or that it is fine. Exit status 1 if anything is wrong.
 pub fn check(path: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
-    let (config, warnings) = match Config::load(path) {
+    let (config, rules, warnings) = match app::load(path, None) {
         Ok(loaded) => loaded,
         Err(faults) => {
             writeln!(out, "{faults}\n{}", count(faults.0.len(), "fault", "faults"))?;
@@ -25,12 +25,13 @@ pub fn check(path: &Path, out: &mut dyn Write) -> io::Result<ExitCode> {
     ids.dedup();
     writeln!(
         out,
-        "{}: ok: {}, {}, {}, {}",
+        "{}: ok: {}, {}, {}, {}{}",
         path.display(),
         count(config.listen.len(), "listener", "listeners"),
         count(config.databases.len(), "database", "databases"),
         count(ids.len(), "node", "nodes"),
         count(config.users.len(), "user", "users"),
+        if rules.is_empty() { String::new() } else { format!(", {}", count(rules.len(), "rule", "rules")) },
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,14 +9,18 @@ use std::{
     collections::HashMap,
     fmt,
     io::{self, BufReader, Read, Write},
+    net::IpAddr,
     path::Path,
     process::ExitCode,
+    rc::Rc,
     sync::Arc,
 };
 
 use super::args::{ExplainArgs, Format};
 use crate::{
-    config::{Config, Faults, Reads, UnknownFunctions},
+    app,
+    config::{Faults, Reads, UnknownFunctions, rules::Hint},
+    policy::{Believed, Identity, Judgements, Moment, Principal, RouteOrder, RuleSet, Verdict, believe},
     route::{self, Defaults, Preference, Where, decide},
     sql::{
         BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Fingerprint, Functions, Hints, Misroutes,
@@ -32,14 +36,14 @@ const PARSE: usize = 1 << 20;
 /// Explains the statement of the arguments, or those that `input` holds. A statement that can not be read is
 /// explained like any other; exit status 1 only if the arguments or the configuration are wrong.
 pub fn explain(args: &ExplainArgs, input: impl Read, out: &mut dyn Write) -> io::Result<ExitCode> {
-    let setting = match Setting::new(args) {
-        Ok(setting) => setting,
+    let (setting, sender) = match Setting::new(args) {
+        Ok(read) => read,
         Err(error) => {
             writeln!(out, "{error}")?;
             return Ok(ExitCode::FAILURE);
         }
     };
-    let mut explainer = match Explainer::new(setting) {
+    let mut explainer = match Explainer::new(setting, sender) {
         Ok(explainer) => explainer,
         Err(error) => return Err(io::Error::other(error)),
     };
@@ -74,6 +78,19 @@ struct Setting {
     parse: usize,
 }
 
+/// As whose statement it is explained, and by which rules.
+#[derive(Debug, Default)]
+struct Sender {
+    rules: Arc<RuleSet>,
+    user: String,
+    database: String,
+    application: String,
+    client: Option<IpAddr>,
+    search_path: Option<String>,
+    /// Hints it may give.
+    hints: Option<Vec<Hint>>,
+}
+
 /// Why nothing can be explained.
 #[derive(Debug, thiserror::Error)]
 enum BadSetting {
@@ -84,24 +101,36 @@ enum BadSetting {
 }
 
 impl Setting {
-    fn new(args: &ExplainArgs) -> Result<Self, BadSetting> {
+    fn new(args: &ExplainArgs) -> Result<(Self, Sender), BadSetting> {
         let phase = if args.in_transaction { Phase::InTransaction } else { Phase::Idle };
-        let preference = Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary };
+        let preference = Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary, rule: None };
         let defaults = Self { phase, preference, parse: PARSE };
+        let mut sender = Sender {
+            user: args.user.clone().unwrap_or_default(),
+            database: args.database.clone().unwrap_or_default(),
+            application: args.application.clone().unwrap_or_default(),
+            client: args.client,
+            search_path: args.search_path.clone(),
+            ..Sender::default()
+        };
         let path = match &args.config {
             Some(path) => path.as_path(),
             None => Path::new("pgsluice.yaml"),
         };
         if args.config.is_none() && !path.exists() {
-            return Ok(defaults);
+            return Ok((defaults, sender));
         }
-        let (config, _) = Config::load(path)?;
+        let (config, rules, _) = app::load(path, None)?;
+        sender.rules = Arc::new(rules);
         let unknown = |option, name: &String, names: Vec<&str>| {
             let allowed = names.join(", ");
             Err(BadSetting::Unknown { option, name: name.clone(), allowed })
         };
         if let Some(user) = args.user.as_ref().filter(|user| !config.users.iter().any(|known| known.name == **user)) {
             return unknown("user", user, config.users.iter().map(|user| user.name.as_str()).collect());
+        }
+        if let Some(user) = config.users.iter().find(|known| known.name == sender.user) {
+            sender.hints.clone_from(&user.hints);
         }
         let database = match &args.database {
             Some(name) => match config.database(name) {
@@ -113,8 +142,11 @@ impl Setting {
             },
             None => config.databases.first(),
         };
-        let Some(database) = database else { return Ok(Self { parse: config.limits.parse, ..defaults }) };
-        Ok(Self { phase, preference: (&database.routing).into(), parse: config.limits.parse })
+        let Some(database) = database else { return Ok((Self { parse: config.limits.parse, ..defaults }, sender)) };
+        if args.database.is_none() {
+            sender.database.clone_from(&database.name);
+        }
+        Ok((Self { phase, preference: (&database.routing).into(), parse: config.limits.parse }, sender))
     }
 }
 
@@ -129,29 +161,52 @@ struct Route {
 struct Explanation {
     classified: Classified,
     fingerprint: Option<Fingerprint>,
+    verdict: Rc<Verdict>,
     route: Route,
 }
 
 struct Explainer {
     setting: Setting,
+    sender: Sender,
+    principal: Rc<Principal>,
+    judgements: Judgements,
     classifier: Classifier,
     /// The parser's fingerprint ignores literals, so one per shape is enough. Emptied when full.
     fingerprints: HashMap<Shape, Option<Fingerprint>>,
 }
 
 impl Explainer {
-    fn new(setting: Setting) -> Result<Self, BadFunctions> {
+    fn new(setting: Setting, sender: Sender) -> Result<Self, BadFunctions> {
         let functions = Arc::new(Functions::built_in()?);
         let caps = Caps { parse: setting.parse, entries: SHAPES };
         let classifier = Classifier::new(ShapeKey::random(), functions, Arc::new(Misroutes::new(1)), caps);
-        Ok(Self { setting, classifier, fingerprints: HashMap::new() })
+        let mut judgements = Judgements::new(SHAPES);
+        let identity = Identity {
+            user: &sender.user,
+            database: &sender.database,
+            application: &sender.application,
+            client: sender.client,
+            search_path: sender.search_path.as_deref(),
+        };
+        let principal = judgements.principal(&sender.rules, &identity);
+        Ok(Self { setting, sender, principal, judgements, classifier, fingerprints: HashMap::new() })
     }
 
     fn explain(&mut self, text: &[u8]) -> Explanation {
         let classified = self.classifier.classify(text, StringRules::default());
         let fingerprint = self.fingerprint(text, &classified);
-        let route = route(&classified.known.facts, classified.hints, self.setting);
-        Explanation { classified, fingerprint, route }
+        let moment = Moment { in_transaction: self.setting.phase == Phase::InTransaction, prepared: false };
+        let verdict = self.judgements.judge(&self.sender.rules, &self.principal, &classified.known, text, moment);
+        let hints = believe(classified.hints, Believed(self.sender.hints.as_deref()));
+        let route = match &verdict.denial {
+            Some(_) => Route { to: "refused", reason: "rule" },
+            None => {
+                let preference =
+                    Preference { rule: verdict.route.as_ref().map(RouteOrder::place), ..self.setting.preference };
+                route(&classified.known.facts, hints, Setting { preference, ..self.setting })
+            }
+        };
+        Explanation { classified, fingerprint, verdict, route }
     }
 
     fn fingerprint(&mut self, text: &[u8], classified: &Classified) -> Option<Fingerprint> {

@@ -73,6 +73,7 @@ fn user(name: &str, secret: Secret, databases: Option<&[&str]>) -> User {
         max_clients: None,
         statement_timeout: Duration::ZERO,
         rate: None,
+        hints: None,
     }
 }
 
@@ -99,6 +100,7 @@ fn config(databases: Vec<Database>, users: Vec<User>) -> std::sync::Arc<Config> 
         },
         admin: None,
         log: Log { level: "info".to_owned(), format: LogFormat::Text },
+        firewall: Default::default(),
         session_guard: SessionGuard { mode: GuardMode::Pin, features: Vec::new(), max_pinned: None },
         rules: Vec::new(),
     })

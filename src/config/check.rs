@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    Admin, Config, Consistency, Database, Limits, Listen, Log, Pool, Routing, Secret, SessionGuard, auth,
+    Admin, AllowList, Config, Consistency, Database, Firewall, Limits, Listen, Log, Pool, Principal, Routing, Secret,
+    SessionGuard, auth,
     encryption::{self, Files},
     fault::{At, Findings},
     hostport, nodes, raw, unbuilt, users,
@@ -38,6 +39,7 @@ pub(super) fn check(raw: &raw::Raw, files: Files<'_>, findings: &mut Findings) -
         admin: raw.admin.value.as_ref().and_then(|admin| self::admin(admin, findings)),
         log: log(&raw.log.value, findings),
         session_guard: session_guard(&raw.session_guard.value),
+        firewall: firewall(&raw.firewall.value),
         rules: raw.rules.value.0.iter().map(|glob| glob.value.clone()).collect(),
     }
 }
@@ -232,6 +234,26 @@ fn session_guard(raw: &raw::RawSessionGuard) -> SessionGuard {
         mode: raw.mode.value,
         features: features.into_iter().filter_map(|(feature, mode)| Some((feature, mode.value?))).collect(),
         max_pinned: raw.max_pinned.value.map(|sessions| sessions.0 as usize),
+    }
+}
+
+fn firewall(raw: &raw::RawFirewall) -> Firewall {
+    let list = &raw.allow_list.value;
+    let principal = |raw: &raw::RawPrincipal| Principal {
+        user: raw.user.value.clone(),
+        database: raw.database.value.clone(),
+        application: raw.application.value.clone(),
+        client: raw.client.value,
+        mode: raw.mode.value,
+    };
+    Firewall {
+        mode: raw.mode.value,
+        allow_list: AllowList {
+            store: list.store.value.as_ref().map(PathBuf::from),
+            capacity: list.capacity.value.0 as usize,
+            default: list.default.value,
+            principals: list.principals.value.iter().map(principal).collect(),
+        },
     }
 }
 

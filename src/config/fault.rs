@@ -112,13 +112,19 @@ impl Findings {
         }
     }
 
+    /// Everything found, whatever becomes of the value.
+    pub(super) fn into_parts(self) -> (Faults, Vec<Warning>) {
+        (Faults(self.faults), self.warnings)
+    }
+
     fn finding(&self, at: &At, message: String, allowed: String) -> Fault {
         let excerpt = quote(&self.lines, at.line);
         Fault { file: self.file.clone(), at: at.clone(), message, allowed, excerpt }
     }
 }
 
-fn quote(lines: &[String], line: usize) -> String {
+/// A line of the file, as it is shown.
+pub(super) fn quote(lines: &[String], line: usize) -> String {
     let text = line.checked_sub(1).and_then(|index| lines.get(index));
     text.map(|text| text.replace('\t', " ").trim_end().to_owned()).unwrap_or_default()
 }

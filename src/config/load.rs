@@ -11,7 +11,8 @@ use super::{
     encryption::Files,
     fault::{At, Fault, Faults, Findings},
     hba, raw,
-    tree::{self, Env, Node},
+    rules::{self, RuleFile},
+    tree::{self, Env},
     value::Value,
 };
 
@@ -20,28 +21,58 @@ const MAX_FILE: u64 = 8 << 20;
 
 impl Config {
     /// Reads, checks and completes the file at `path` with the process's environment; the rule files it names are
-    /// looked at too. Every fault is reported, not only the first.
+    /// looked at too, but for what they mean. Every fault is reported, not only the first.
     pub fn load(path: &Path) -> Result<(Self, Vec<Warning>), Faults> {
+        let (config, (), warnings) = Self::load_with(path, |_, _| Ok(((), Vec::new())))?;
+        Ok((config, warnings))
+    }
+
+    /// The same, and has `compile` make something of the rules; its faults are told with all others.
+    ///
+    /// # Errors
+    /// Every fault of the configuration, of its rule files, and of what `compile` found.
+    pub fn load_with<T>(
+        path: &Path,
+        compile: impl FnOnce(&Self, &[RuleFile]) -> Result<(T, Vec<Warning>), Faults>,
+    ) -> Result<(Self, T, Vec<Warning>), Faults> {
         let name = path.display().to_string();
         let text = read(path)?;
         let mut findings = Findings::new(&name);
         let base = check::base_directory(path);
         let files = |name: &str| bytes(&base.join(name));
         let mut config = parse(&text, &|name| std::env::var(name).ok(), &files, &mut findings);
-        if let Some((raw, config)) = &mut config {
-            if let Some(file) = &raw.auth.value.hba_file.value {
-                let hba = hba_file(&base.join(file), &mut findings);
-                if hba.asks_for_certificates() && !config.tls.client.as_ref().is_some_and(|tls| tls.asks()) {
-                    let message = format!("`{file}` asks for certificates, and no client is asked for one");
-                    findings.fault(&raw.auth.value.hba_file.at, message, "tls: { client: { ca: … } }");
-                }
-                config.auth.hba = Some(Arc::new(hba));
+        if let Some((raw, config)) = &mut config
+            && let Some(file) = &raw.auth.value.hba_file.value
+        {
+            let hba = hba_file(&base.join(file), &mut findings);
+            if hba.asks_for_certificates() && !config.tls.client.as_ref().is_some_and(|tls| tls.asks()) {
+                let message = format!("`{file}` asks for certificates, and no client is asked for one");
+                findings.fault(&raw.auth.value.hba_file.at, message, "tls: { client: { ca: … } }");
             }
+            config.auth.hba = Some(Arc::new(hba));
+        }
+        let mut compiled = None;
+        if let Some((raw, config)) = &config {
+            let mut files: Vec<PathBuf> = Vec::new();
             for glob in &raw.rules.value.0 {
-                rules(&base, &glob.value, &glob.at, &mut findings);
+                files.extend(rules(&base, &glob.value, &glob.at, &mut findings));
+            }
+            files.sort();
+            files.dedup();
+            // What was learned often lies beside the rules.
+            let store = config.firewall.allow_list.store.as_ref().map(|store| base.join(store));
+            files.retain(|file| Some(file) != store.as_ref());
+            let rules: Vec<RuleFile> = files.iter().filter_map(|file| rule_file(file, &mut findings)).collect();
+            match compile(config, &rules) {
+                Ok((made, warnings)) => {
+                    compiled = Some(made);
+                    findings.add_warnings(warnings);
+                }
+                Err(faults) => findings.add(faults),
             }
         }
-        findings.close(config.map(|(_, config)| config))
+        let ((config, compiled), warnings) = findings.close(config.map(|(_, config)| config).zip(compiled))?;
+        Ok((config, compiled, warnings))
     }
 
     /// Reads and checks a text without touching files or the environment: the file of `auth.hba_file` is not read, and nobody is let
@@ -92,7 +123,7 @@ pub fn rule_files(config_file: &Path, globs: &[String]) -> Result<Vec<PathBuf>, 
     findings.close(Some(files)).map(|(files, _)| files)
 }
 
-fn rules(base: &Path, glob: &str, at: &At, findings: &mut Findings) {
+fn rules(base: &Path, glob: &str, at: &At, findings: &mut Findings) -> Vec<PathBuf> {
     let files = expand(base, glob, at, findings);
     if files.is_empty() {
         if glob.contains(['*', '?', '[']) {
@@ -101,11 +132,7 @@ fn rules(base: &Path, glob: &str, at: &At, findings: &mut Findings) {
             findings.fault(at, format!("there is no file `{glob}`"), "a file, or a glob such as rules/**/*.yaml");
         }
     }
-    for file in files {
-        if let Err(faults) = check_rule_file(&file) {
-            findings.add(faults);
-        }
-    }
+    files
 }
 
 fn expand(base: &Path, glob: &str, at: &At, findings: &mut Findings) -> Vec<PathBuf> {
@@ -122,23 +149,57 @@ fn expand(base: &Path, glob: &str, at: &At, findings: &mut Findings) -> Vec<Path
     }
 }
 
-/// Checks one rule file: readable, YAML, and without rules, which this version does not know.
-pub fn check_rule_file(path: &Path) -> Result<(), Faults> {
-    let mut findings = Findings::new(&path.display().to_string());
-    let text = read(path)?;
-    // Rules are data: the environment has no part in them.
-    let tree = tree::read_verbatim(&text, &mut findings);
-    match tree.as_ref().map(|tree| (&tree.node, tree.is_null(), &tree.at)) {
-        Some((Node::Map(sections), ..)) => {
-            for (key, _) in sections {
-                let message = format!("`{}`: rules are not supported by this version yet", key.text);
-                findings.fault(&key.at, message, "an empty file");
-            }
-        }
-        Some((_, false, at)) => findings.fault(at, "a rule file is a map of sections", "an empty file"),
-        Some((_, true, _)) | None => {}
+impl RuleFile {
+    /// Reads the text of one rule file.
+    ///
+    /// # Errors
+    /// Every fault of the text; what the rules mean is not looked at.
+    pub fn parse(name: &str, text: &str) -> Result<(Self, Vec<Warning>), Faults> {
+        let mut findings = Findings::new(name);
+        let file = rules::read(name, text, &mut findings);
+        findings.close(file)
     }
-    findings.close(tree.map(|_| ())).map(|((), _)| ())
+}
+
+/// Reads rule files that somebody names. What is faulty is left out, and told with the faults of `compile`.
+///
+/// # Errors
+/// Every fault of the files, and of what `compile` found.
+pub fn load_rules<T>(
+    files: &[PathBuf],
+    compile: impl FnOnce(&[RuleFile]) -> Result<(T, Vec<Warning>), Faults>,
+) -> Result<(T, Vec<Warning>), Faults> {
+    let mut findings = Findings::default();
+    let rules: Vec<RuleFile> = files.iter().filter_map(|file| rule_file(file, &mut findings)).collect();
+    let compiled = match compile(&rules) {
+        Ok((compiled, warnings)) => {
+            findings.add_warnings(warnings);
+            Some(compiled)
+        }
+        Err(faults) => {
+            findings.add(faults);
+            None
+        }
+    };
+    findings.close(compiled)
+}
+
+/// One rule file; its faults and warnings are added to those of the configuration.
+fn rule_file(path: &Path, findings: &mut Findings) -> Option<RuleFile> {
+    let name = path.display().to_string();
+    let mut own = Findings::new(&name);
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(faults) => {
+            findings.add(faults);
+            return None;
+        }
+    };
+    let file = rules::read(&name, &text, &mut own);
+    let (faults, warnings) = own.into_parts();
+    findings.add(faults);
+    findings.add_warnings(warnings);
+    file
 }
 
 fn read(path: &Path) -> Result<String, Faults> {

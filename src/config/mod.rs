@@ -11,6 +11,7 @@ mod hostport;
 mod load;
 mod nodes;
 mod raw;
+pub mod rules;
 mod schema;
 mod section;
 mod tree;
@@ -29,7 +30,8 @@ use crate::{
 
 pub use fault::{At, Fault, Faults, Warning};
 pub use hba::Hba;
-pub use load::{check_rule_file, rule_files};
+pub use load::{load_rules, rule_files};
+use rules::{AllowListMode, FirewallMode, Glob, Hint};
 pub use schema::json_schema;
 
 /// A checked configuration. Every reference resolves, every number is in range.
@@ -56,6 +58,8 @@ pub struct Config {
     pub log: Log,
     /// What happens to session features. Reloadable.
     pub session_guard: SessionGuard,
+    /// The SQL firewall. Reloadable.
+    pub firewall: Firewall,
     /// Globs of rule files, relative to the configuration file. Reloadable.
     pub rules: Vec<String>,
 }
@@ -261,6 +265,8 @@ pub struct User {
     pub statement_timeout: Duration,
     /// Most statements in a time; none: as many as it likes.
     pub rate: Option<Rate>,
+    /// Hints it may give; `None`: those that only tighten.
+    pub hints: Option<Vec<Hint>>,
 }
 
 /// `users[].rate`: as many statements may come at once, and come again evenly over the time.
@@ -420,6 +426,49 @@ impl SessionGuard {
     pub fn mode_of(&self, feature: Feature) -> GuardMode {
         self.features.iter().find(|(listed, _)| *listed == feature).map_or(self.mode, |(_, mode)| *mode)
     }
+}
+
+/// `firewall:`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Firewall {
+    /// For rules that do not say; `None`: protect.
+    pub mode: Option<FirewallMode>,
+    /// Learned shapes.
+    pub allow_list: AllowList,
+}
+
+/// `firewall.allow_list:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllowList {
+    /// The file of the learned shapes, relative to the configuration.
+    pub store: Option<PathBuf>,
+    /// Most shapes.
+    pub capacity: usize,
+    /// For whoever no entry names.
+    pub default: AllowListMode,
+    /// The most specific one that fits counts.
+    pub principals: Vec<Principal>,
+}
+
+impl Default for AllowList {
+    fn default() -> Self {
+        Self { store: None, capacity: 10_000, default: AllowListMode::Off, principals: Vec::new() }
+    }
+}
+
+/// Whom a mode of the allow list is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Principal {
+    /// Login names.
+    pub user: Glob,
+    /// Databases as clients name them.
+    pub database: Glob,
+    /// Application names.
+    pub application: Glob,
+    /// Where it comes from; `None`: anywhere.
+    pub client: Option<hba::Range>,
+    /// What happens.
+    pub mode: AllowListMode,
 }
 
 impl Config {

@@ -11,10 +11,12 @@ use super::{
     Balance, Feature, GuardMode, LogFormat, MaxLag, OnNoReplica, OnTimeout, PoolMode, Rate, Reads, RoleSetting,
     UnknownFunctions,
     fault::{At, Findings},
+    hba::Range,
+    rules::{AllowListMode, FirewallMode, Glob, Hint},
     section::section,
     tree::{Node, Tree},
     value::{Bytes, Count, Named, OneOrMany, Spanned, Value, scalar},
-    words::{AllowListMode, AuthWord, ConsistencyWord, FirewallMode, HintWord, Invalidation, ResetMode},
+    words::{AuthWord, ConsistencyWord, Invalidation, ResetMode},
 };
 use crate::tls::{ClientMode, ServerMode};
 
@@ -168,8 +170,8 @@ section! {
         statement_timeout: Option<Duration> = "null";
         /// Most statements: 100 or "100/s" a second, "600/m" a minute, "5000/h" an hour, and as many at once
         rate: Option<Rate> = "null";
-        /// Hints this user may give; not supported by this version
-        hints: Option<Vec<HintWord>> = "null";
+        /// Hints this user may give: primary, replica, timeout, no_cache; null: those that only tighten, all but replica
+        hints: Option<Vec<Hint>> = "null";
     }
 }
 
@@ -300,17 +302,18 @@ impl RawFeatures {
 }
 
 section! {
-    /// The SQL firewall; not supported by this version beyond off.
+    /// The SQL firewall.
     RawFirewall {
-        /// For all structural rules that do not say
-        mode: FirewallMode = "'off'";
+        /// off, detect or protect, for all structural rules that do not say; null: protect. protect also refuses what can not be
+        /// parsed; null does so if there are rules of the firewall
+        mode: Option<FirewallMode> = "null";
         /// Learned statement shapes
         allow_list: RawAllowList = "{}";
     }
 }
 
 section! {
-    /// Learned statement shapes; not supported by this version beyond off.
+    /// Learned statement shapes.
     RawAllowList {
         /// File of the learned shapes
         store: Option<String> = "null";
@@ -327,13 +330,13 @@ section! {
     /// Whom a mode of the allow-list is for.
     RawPrincipal {
         /// User, a glob
-        user: String = "'*'";
+        user: Glob = "'*'";
         /// Database, a glob
-        database: String = "'*'";
+        database: Glob = "'*'";
         /// Application name, a glob
-        application: String = "'*'";
-        /// Address block of the client
-        client: Option<String> = "null";
+        application: Glob = "'*'";
+        /// Address block of the client; null: any, and Unix sockets
+        client: Option<Range> = "null";
         /// What happens
         mode: AllowListMode = "'off'", required;
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{
-    fault::Findings,
+    fault::{At, Findings},
     tree::{self, Node, Tree},
     value::{Origin, Spanned, Value, mismatch},
 };
@@ -18,6 +18,12 @@ pub(super) struct KeyRule {
     pub(super) required: bool,
     /// Whether a reload takes it over.
     pub(super) reloads: bool,
+}
+
+/// A map with known keys that was read.
+pub(super) trait Section {
+    /// Is the value of a key a fault that was told? Then it is not what the operator meant.
+    fn is_faulty(&self) -> bool;
 }
 
 /// Makes unknown keys faults. `None`: the section is no map at all.
@@ -59,9 +65,19 @@ pub(super) fn field<T: Value>(section: &Tree, rule: &KeyRule, findings: &mut Fin
         Some((_, tree)) => (&tree.at, Origin::Default),
         None => (&section.at, Origin::Default),
     };
-    let default = tree::read(rule.default, &|_| None, &mut Findings::default())?;
-    let value = T::read(&default, &mut Findings::default())?;
+    let value = T::read(&stand_in(rule.default)?, &mut Findings::default())?;
     Some(Spanned { at: at.clone(), origin, value })
+}
+
+/// A default as a tree. A file of rules leaves most keys out, so the usual ones are made without reading YAML.
+fn stand_in(text: &str) -> Option<Tree> {
+    let node = match text {
+        "{}" => Node::Map(Vec::new()),
+        "[]" => Node::List(Vec::new()),
+        "null" | "true" | "false" => Node::Scalar { text: text.to_owned(), quoted: false },
+        text => return tree::read(text, &|_| None, &mut Findings::default()),
+    };
+    Some(Tree { at: At::default(), node })
 }
 
 /// The JSON Schema of a section.
@@ -95,7 +111,8 @@ fn default_json(text: &str) -> Json {
 /// Declares a section once: a struct, its reader and its JSON Schema.
 ///
 /// Each key: its documentation, name, type, and the YAML text of its default. `required` marks keys that must be
-/// there (the text is then only a stand-in that lets checking go on); `restart` marks what a reload cannot change.
+/// there (the text is then only a stand-in that lets checking go on); `restart` marks what a reload cannot change. A key
+/// that is a word of Rust's is written `r#key`.
 macro_rules! section {
     ($(#[doc = $about:literal])+ $name:ident {
         $( $(#[doc = $doc:literal])+ $key:ident : $type:ty = $default:literal $(, $flag:ident)* ; )+
@@ -109,7 +126,7 @@ macro_rules! section {
         impl $name {
             fn keys() -> [crate::config::section::KeyRule; [$(stringify!($key)),+].len()] {
                 [$(crate::config::section::KeyRule {
-                    name: stringify!($key),
+                    name: stringify!($key).trim_start_matches("r#"),
                     doc: concat!($($doc),+),
                     default: $default,
                     required: [$(stringify!($flag)),*].contains(&"required"),
@@ -118,9 +135,15 @@ macro_rules! section {
             }
         }
 
+        impl crate::config::section::Section for $name {
+            fn is_faulty(&self) -> bool {
+                [$(self.$key.origin),+].contains(&crate::config::value::Origin::Fault)
+            }
+        }
+
         impl crate::config::value::Value for $name {
             fn read(tree: &crate::config::tree::Tree, findings: &mut crate::config::fault::Findings) -> Option<Self> {
-                crate::config::section::know_keys(tree, &[$(stringify!($key)),+], findings)?;
+                crate::config::section::know_keys(tree, &[$(stringify!($key).trim_start_matches("r#")),+], findings)?;
                 let mut rules = Self::keys().into_iter();
                 $( let $key = crate::config::section::field(tree, &rules.next()?, findings); )+
                 Some(Self { $($key: $key?),+ })

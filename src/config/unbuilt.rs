@@ -4,7 +4,8 @@ use super::{
     check,
     fault::{At, Findings},
     raw,
-    words::{AllowListMode, FirewallMode, Invalidation},
+    rules::AllowListMode,
+    words::Invalidation,
 };
 
 /// Tells of keys that belong to something this version leaves off: they are accepted and mean nothing yet.
@@ -19,14 +20,6 @@ pub(super) fn idle(raw: &raw::Raw, findings: &mut Findings) {
         idle(cache.memory.is_given(), &cache.memory.at);
         idle(cache.max_result.is_given(), &cache.max_result.at);
     }
-    let list = &raw.firewall.value.allow_list.value;
-    idle(list.capacity.is_given(), &list.capacity.at);
-    for whom in &list.principals.value {
-        for key in [&whom.user, &whom.database, &whom.application] {
-            idle(key.is_given(), &key.at);
-        }
-        idle(whom.client.is_given(), &whom.client.at);
-    }
 }
 
 /// Refuses what a later version will do: a key that is accepted and then ignored would be a promise broken in silence.
@@ -37,9 +30,7 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
             findings.fault(at, message, allowed);
         }
     };
-    let firewall = &raw.firewall.value;
-    refuse(firewall.mode.value != FirewallMode::Off, &firewall.mode.at, "\"off\"");
-    let list = &firewall.allow_list.value;
+    let list = &raw.firewall.value.allow_list.value;
     let modes = std::iter::once(&list.default).chain(list.principals.value.iter().map(|principal| &principal.mode));
     for mode in modes {
         refuse(mode.value != AllowListMode::Off, &mode.at, "\"off\"");
@@ -47,7 +38,6 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
     refuse(list.store.value.is_some(), &list.store.at, "null");
     for user in &raw.users.value {
         refuse(user.rate.value.is_some(), &user.rate.at, "null");
-        refuse(user.hints.value.is_some(), &user.hints.at, "null");
     }
     for (_, database) in &raw.databases.value.0 {
         let cache = &database.cache.value;

@@ -38,6 +38,7 @@ pub(super) fn check(raw: &raw::Raw, databases: &[Arc<Database>], findings: &mut 
             max_clients: user.max_clients.value.map(|clients| clients.0 as usize),
             statement_timeout: user.statement_timeout.value.unwrap_or_default(),
             rate: user.rate.value,
+            hints: user.hints.value.clone(),
         };
         servers_let_in(user, &checked, auth, databases, findings);
         users.push(Arc::new(checked));

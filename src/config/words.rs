@@ -34,19 +34,6 @@ words_here! {
     /// `pool.reset`.
     ResetMode { "targeted" => Targeted }
 }
-words_here! {
-    /// `firewall.mode`.
-    FirewallMode { "off" => Off, "detect" => Detect, "protect" => Protect }
-}
-words_here! {
-    /// `firewall.allow_list` modes.
-    AllowListMode { "off" => Off, "learn" => Learn, "detect" => Detect, "protect" => Protect }
-}
-words_here! {
-    /// `users[].hints`.
-    HintWord { "primary" => Primary, "replica" => Replica, "timeout" => Timeout, "no_cache" => NoCache }
-}
-
 words! { ClientMode { "disable" => Disable, "prefer" => Prefer, "require" => Require, "verify" => Verify } }
 words! {
     ServerMode {

@@ -43,6 +43,17 @@ pub struct NodeFacts {
     pub active: usize,
 }
 
+/// A rule as a scrape shows it.
+#[derive(Clone, Debug)]
+pub struct RuleFacts {
+    /// The part of a rule file it stands in.
+    pub section: &'static str,
+    /// Its name.
+    pub rule: Arc<str>,
+    /// How often which verdict came of it.
+    pub hits: [(&'static str, u64); 4],
+}
+
 /// Registered once; handles are passed.
 pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
@@ -57,16 +68,18 @@ pub(super) struct Names {
 }
 
 impl Metrics {
-    /// Counters for `workers` workers. `nodes` is asked at each scrape.
+    /// Counters for `workers` workers. `nodes` and `rules` are asked at each scrape.
     pub fn new(
         workers: usize,
         words: Words,
         nodes: impl Fn() -> Vec<NodeFacts> + Send + Sync + 'static,
+        rules: impl Fn() -> Vec<RuleFacts> + Send + Sync + 'static,
     ) -> Result<Self, prometheus::Error> {
         let workers: Vec<_> = (0..workers).map(|_| Arc::new(WorkerMetrics::new(&words))).collect();
         let names = Arc::new(Names::default());
         let registry = Registry::new();
-        registry.register(Box::new(Scrape::new(workers.clone(), Arc::clone(&names), words, Box::new(nodes))?))?;
+        let scrape = Scrape::new(workers.clone(), Arc::clone(&names), words, Box::new(nodes), Box::new(rules))?;
+        registry.register(Box::new(scrape))?;
         Ok(Self { workers, names, registry })
     }
 

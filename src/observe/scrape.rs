@@ -12,7 +12,7 @@ use prometheus::{
 
 use super::{
     labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, LookupEnd, Sent},
-    metrics::{Names, NodeFacts, Words},
+    metrics::{Names, NodeFacts, RuleFacts, Words},
     worker::{BOUNDS_US, HISTOGRAM, Table, WorkerMetrics},
 };
 
@@ -30,6 +30,8 @@ const FAMILIES: &[(&str, &str, &[&str])] = &[
     ("pgsluice_classify_total", "Texts by how their facts were found", &["path"]),
     ("pgsluice_read_fallback_total", "Reads that went to the primary for want of a fit replica", &["reason"]),
     ("pgsluice_pins_total", "Sessions that became bound to one server connection", &["reason"]),
+    ("pgsluice_firewall_total", "Statements that a rule of the firewall matched", &["rule", "verdict"]),
+    ("pgsluice_rules_total", "Statements that another rule matched", &["section", "rule", "verdict"]),
     ("pgsluice_prepared_texts", "Distinct texts of prepared statements that clients hold, summed over workers", &[]),
     ("pgsluice_taps_dropped_total", "Events dropped because a tap was slow", &["tap"]),
     ("pgsluice_replica_lag_seconds", "Upper bound of the age of a replica's data", &["node"]),
@@ -43,6 +45,7 @@ pub(super) struct Scrape {
     names: Arc<Names>,
     words: Words,
     nodes: Box<dyn Fn() -> Vec<NodeFacts> + Send + Sync>,
+    rules: Box<dyn Fn() -> Vec<RuleFacts> + Send + Sync>,
     descriptions: Vec<Desc>,
 }
 
@@ -56,13 +59,14 @@ impl Scrape {
         names: Arc<Names>,
         words: Words,
         nodes: Box<dyn Fn() -> Vec<NodeFacts> + Send + Sync>,
+        rules: Box<dyn Fn() -> Vec<RuleFacts> + Send + Sync>,
     ) -> Result<Self, prometheus::Error> {
         let describe = |(name, help, labels): &(&str, &str, &[&str])| {
             let labels = labels.iter().map(|&label| label.to_owned()).collect();
             Desc::new((*name).to_owned(), (*help).to_owned(), labels, HashMap::new())
         };
         let descriptions = FAMILIES.iter().map(describe).collect::<Result<_, _>>()?;
-        Ok(Self { workers, names, words, nodes, descriptions })
+        Ok(Self { workers, names, words, nodes, rules, descriptions })
     }
 
     fn sum(&self, table: impl Fn(&WorkerMetrics) -> &Table, cell: usize) -> u64 {
@@ -149,6 +153,28 @@ impl Scrape {
     }
 }
 
+impl Scrape {
+    fn per_rule(&self, page: &mut Page) {
+        for facts in (self.rules)() {
+            for (verdict, count) in facts.hits {
+                match facts.section {
+                    // What a rule refuses is shown from the beginning, so that rates exist from its first match on.
+                    "firewall" if count > 0 || verdict == "deny" => {
+                        let labels = [("rule", &*facts.rule), ("verdict", verdict)];
+                        page.counter("pgsluice_firewall_total", &labels, count);
+                    }
+                    "firewall" => {}
+                    section if count > 0 => {
+                        let labels = [("section", section), ("rule", &*facts.rule), ("verdict", verdict)];
+                        page.counter("pgsluice_rules_total", &labels, count);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
 impl Collector for Scrape {
     fn desc(&self) -> Vec<&Desc> {
         self.descriptions.iter().collect()
@@ -158,6 +184,7 @@ impl Collector for Scrape {
         let mut page = Page::default();
         self.per_database(&mut page);
         self.per_node(&mut page);
+        self.per_rule(&mut page);
         let checkouts = self.histogram(|worker| &worker.checkout_seconds, 0);
         page.histogram("pgsluice_checkout_seconds", &[], checkouts);
         self.words(&mut page, "pgsluice_classify_total", "path", ClassifyPath::WORDS, |worker| &worker.classified);

@@ -2,6 +2,7 @@
 
 use crate::{
     config::{Reads, Routing, UnknownFunctions},
+    policy::RoutePlace,
     sql::{
         Facts, HintTarget, Hints,
         facts::{Effect, Isolation, PrimaryReason, TxOptions, TxVerb},
@@ -72,23 +73,33 @@ pub struct Preference {
     pub reads: Reads,
     /// `routing.unknown_functions`.
     pub unknown_functions: UnknownFunctions,
+    /// What a rule says of this statement.
+    pub rule: Option<RoutePlace>,
 }
 
 impl From<&Routing> for Preference {
     fn from(routing: &Routing) -> Self {
-        Self { reads: routing.reads, unknown_functions: routing.unknown_functions }
+        Self { reads: routing.reads, unknown_functions: routing.unknown_functions, rule: None }
     }
 }
 
 /// Decides for a statement outside a transaction that has its server already. In doubt, the primary.
 pub fn decide(facts: &Facts, hints: Hints, phase: Phase, defaults: Defaults, preference: Preference) -> Wish {
     let primary = |reason| Wish { place: Where::Primary, reason, repeatable: facts.proven_read_only };
+    // What a rule or a hint says of this very statement counts more than `reads`.
+    let to_replica = match (preference.rule, hints.target) {
+        (Some(RoutePlace::Replica | RoutePlace::ReplicaUnproven), _) => Some(RouteReason::Rule),
+        (_, Some(HintTarget::Replica)) if preference.reads == Reads::Primary => Some(RouteReason::Hint),
+        _ => None,
+    };
     let kept_back = |serializable: bool| {
         if serializable {
             Some(RouteReason::Serializable)
         } else if hints.target == Some(HintTarget::Primary) {
             Some(RouteReason::Hint)
-        } else if preference.reads == Reads::Primary {
+        } else if preference.rule == Some(RoutePlace::Primary) {
+            Some(RouteReason::Rule)
+        } else if preference.reads == Reads::Primary && to_replica.is_none() {
             Some(RouteReason::Configured)
         } else {
             None
@@ -119,8 +130,19 @@ pub fn decide(facts: &Facts, hints: Hints, phase: Phase, defaults: Defaults, pre
     if facts.proven_read_only {
         return match kept_back(defaults.serializable) {
             Some(reason) => primary(reason),
-            None => Wish { place: Where::Replica, reason: RouteReason::ProvenRead, repeatable: true },
+            None => {
+                let reason = to_replica.unwrap_or(RouteReason::ProvenRead);
+                Wish { place: Where::Replica, reason, repeatable: true }
+            }
         };
+    }
+    if preference.rule == Some(RoutePlace::ReplicaUnproven)
+        && facts.tx.is_empty()
+        && facts.primary != Some(PrimaryReason::Unparsable)
+        && kept_back(defaults.serializable).is_none()
+    {
+        // Whatever a standby refuses is run again on the primary.
+        return Wish { place: Where::Replica, reason: RouteReason::Rule, repeatable: true };
     }
     if facts.primary == Some(PrimaryReason::SessionState) && follows_client(facts) {
         return Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false };

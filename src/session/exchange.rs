@@ -51,6 +51,7 @@ impl Session {
                     self.last.reason = Some(RouteReason::Pinned);
                 }
                 self.last.pinned = self.pins.reason();
+                self.last.verdict = None;
                 self.last.waited = Duration::ZERO;
             }
             if !newly {

@@ -1,10 +1,17 @@
 //! The extended protocol: messages are gathered up to Sync or Flush, judged together, and sent to one server.
+
 mod answer;
 mod compose;
 mod gather;
 mod ready;
 
-use super::{end::End, guard::Standing, state::Session};
+use super::{
+    end::End,
+    guard::Standing,
+    local::Local,
+    rules::{Protocol, begins},
+    state::Session,
+};
 use crate::{
     relay::{Ack, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
@@ -24,6 +31,11 @@ impl Session {
         if self.group_has_failed() {
             return self.skip(batch).await;
         }
+        if !self.group_open {
+            self.clear_orders();
+            self.group_controls = false;
+        }
+        self.take_seat();
         self.judge_batch(&mut batch);
         let done = self.answer_leading(&mut batch);
         if self.skipping {
@@ -51,12 +63,14 @@ impl Session {
                     continue;
                 }
                 let classified = statement.classified(&self.worker);
+                let verdict = self.consult(&classified.known, &statement.text, Protocol::Extended);
                 if !seen {
-                    wish = wish.and(self.wish(&classified));
+                    wish = wish.and(self.wish(&classified, verdict.as_ref()));
                 }
                 if item.tag == tag::EXECUTE {
+                    self.follow(verdict.as_ref(), classified.hints);
                     self.note_named(statement);
-                    self.remember_prepared(&classified.known);
+                    self.remember_prepared(&classified.known, &statement.text);
                     if self.deeds.is_blind() {
                         self.note_bound(&batch.items, &classified.known.facts);
                     }
@@ -95,14 +109,29 @@ impl Session {
             if item.refused.is_some() {
                 return;
             }
-            let Some(statement) = item.statement.as_ref().filter(|statement| !statement.is_plain) else { continue };
-            if !matches!(item.tag, tag::PARSE | tag::EXECUTE) {
+            let ruled = self.is_ruled();
+            let Some(statement) = item.statement.as_ref().filter(|statement| ruled || !statement.is_plain) else {
+                continue;
+            };
+            // Where there are rules, what was prepared under others is not planned either.
+            let asked = matches!(item.tag, tag::PARSE | tag::EXECUTE) || (ruled && item.tag == tag::BIND);
+            if !asked {
                 continue;
             }
             let known = statement.classified(&self.worker).known;
-            item.refused = self.judge(&known.facts, standing).map(Box::new);
+            if !matches!(statement.local, Some(Local::ShowRoute | Local::ShowVersion)) {
+                let verdict = self.consult(&known, &statement.text, Protocol::Extended);
+                item.refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended).map(Box::new);
+            }
+            if item.refused.is_none() && item.tag != tag::BIND {
+                item.refused = self.judge(&known.facts, standing).map(Box::new);
+            }
+            if item.refused.is_some() {
+                return;
+            }
             if !known.facts.tx.is_empty() {
                 standing = Standing::Open;
+                self.group_controls |= begins(&known.facts);
             }
         }
     }

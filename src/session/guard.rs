@@ -1,14 +1,17 @@
 //! `session_guard`: what becomes of state that lives in one server's session and cannot follow the client.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
-use super::{refusal::Refusal, state::Session};
+use super::{
+    refusal::Refusal,
+    state::{Prepared, Session},
+};
 use crate::{
     base::SqlState,
     config::{Feature, GuardMode, PoolMode},
     pool::Pinned,
     sql::{
-        Facts,
+        Facts, Known,
         facts::{Effect, TxVerb},
     },
     wire::backend::TxStatus,
@@ -18,6 +21,8 @@ use crate::{
 pub(super) const NO_TRANSACTIONS: &str = "transactions are not possible in statement pooling mode";
 /// Most names of SQL's PREPARE that are remembered for what they do.
 const MOST_PREPARED: usize = 1024;
+/// Longest text of such that is remembered.
+const LONGEST_PREPARED: usize = 64 * 1024;
 /// OIDs of pg_advisory_lock and its kin (pg_proc.dat): the fast path names functions by number.
 const LOCKS: [u32; 8] = [2880, 2881, 2882, 2883, 2886, 2887, 2888, 2889];
 
@@ -100,7 +105,7 @@ impl Session {
     /// What a statement uses that EXECUTE names: prepared by SQL, or by the protocol.
     fn add_features_of(&self, name: &str, used: &mut Vec<Feature>) {
         if let Some(known) = self.prepared_by_sql.get(name) {
-            used.extend(known.facts.inside.iter().filter_map(feature));
+            used.extend(known.known.facts.inside.iter().filter_map(feature));
         }
         if let Some(statement) = self.names.find(name.as_bytes()) {
             used.extend(statement.classified(&self.worker).known.facts.effects.iter().filter_map(feature));
@@ -115,15 +120,17 @@ impl Session {
     }
 
     /// Remembers what PREPARE stores, for the day it runs.
-    pub(super) fn remember_prepared(&mut self, known: &std::rc::Rc<crate::sql::Known>) {
-        if known.facts.inside.is_empty() {
+    pub(super) fn remember_prepared(&mut self, known: &Rc<Known>, text: &[u8]) {
+        if known.facts.inside.is_empty() && !self.is_ruled() {
             return;
         }
         for effect in &known.facts.effects {
             if let Effect::Prepare(name) = effect
                 && self.prepared_by_sql.len() < MOST_PREPARED
+                && text.len() <= LONGEST_PREPARED
             {
-                self.prepared_by_sql.insert(name.clone(), std::rc::Rc::clone(known));
+                let prepared = Prepared { known: Rc::clone(known), text: text.into() };
+                self.prepared_by_sql.insert(name.clone(), prepared);
             }
         }
     }

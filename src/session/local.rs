@@ -61,6 +61,11 @@ impl Local {
         }
     }
 
+    /// Is it a question about pgsluice itself?
+    pub(super) fn is_about_us(facts: &Facts, text: &[u8]) -> bool {
+        matches!(Self::of(facts, text), Some(Self::ShowRoute | Self::ShowVersion))
+    }
+
     fn show(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let mut words = text.trim_matches(|c: char| c.is_whitespace() || c == ';').split_whitespace();

@@ -27,6 +27,7 @@ mod probe;
 mod read_back;
 mod refusal;
 mod route_shown;
+mod rules;
 mod settle;
 mod shared;
 mod simple;

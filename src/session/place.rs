@@ -1,6 +1,6 @@
 //! Finding a server for what is about to be sent.
 
-use std::{task::Poll, time::Instant};
+use std::{rc::Rc, task::Poll, time::Instant};
 
 use super::{
     refusal::Refusal,
@@ -11,11 +11,12 @@ use crate::{
     base::{Report, SqlState},
     config::PoolMode,
     observe::ClientState,
+    policy::{RouteOrder, Verdict},
     pool::{CheckoutError, Lease, Together},
     relay::{Ack, Client, Owed, Until, What},
     route::{
-        Ask, ClusterView, Defaults, Need, Patience, Phase, Placement, Role, RouteReason, Tried, Where, Wish, decide,
-        place,
+        Ask, ClusterView, Defaults, Need, Patience, Phase, Placement, Preference, Role, RouteReason, Tried, Where,
+        Wish, decide, place,
     },
     sql::Classified,
 };
@@ -47,7 +48,7 @@ enum Waited {
 
 impl Session {
     /// What a statement wishes, outside a transaction that has its server already.
-    pub(super) fn wish(&self, classified: &Classified) -> Wish {
+    pub(super) fn wish(&self, classified: &Classified, verdict: Option<&Rc<Verdict>>) -> Wish {
         let phase = match &self.tx {
             Tx::Begun(deferred) => Phase::Begun(deferred.options),
             Tx::Idle | Tx::Failed(_) => Phase::Autocommit,
@@ -56,8 +57,9 @@ impl Session {
             read_only: self.params.read_only_by_default(),
             serializable: self.params.serializable_by_default().unwrap_or(self.serializable),
         };
-        let preference = (&self.tenant.database.routing).into();
-        decide(&classified.known.facts, classified.hints, phase, defaults, preference)
+        let route = verdict.and_then(|verdict| verdict.route.as_ref());
+        let preference = Preference { rule: route.map(RouteOrder::place), ..(&self.tenant.database.routing).into() };
+        decide(&classified.known.facts, self.believed(classified.hints), phase, defaults, preference)
     }
 
     /// Gets a server for `wish`, leaving out those in `tried`. The session holds it afterwards.
@@ -119,6 +121,7 @@ impl Session {
                     self.last.reason = Some(if tried.is_empty() { reason } else { RouteReason::Retried });
                     self.last.waited = self.mark.saturating_duration_since(started);
                     self.last.pinned = None;
+                    self.last.verdict.clone_from(&self.orders.verdict);
                     self.worker.metrics.checkout(self.last.waited);
                     if wish.place == Where::Replica && self.last.role == Some(Role::Primary) {
                         self.worker.metrics.read_fallback(reason.index());
@@ -166,13 +169,14 @@ impl Session {
         let view = self.tenant.view.load();
         let view: &ClusterView = &view;
         self.floor = self.floor.resolve(view);
+        let order = self.orders.verdict.as_ref().and_then(|verdict| verdict.route.as_ref());
         let mut ask = Ask {
             need: if wish.place == Where::Replica { Need::Replica } else { Need::Primary },
             reason: wish.reason,
             floor: self.floor,
             routing: &self.tenant.database.routing,
-            max_lag: None,
-            tags: &[],
+            max_lag: order.and_then(|order| order.max_lag),
+            tags: order.map(|order| &*order.tags).unwrap_or_default(),
             tried,
             usual: self.usual,
             patience,

@@ -4,7 +4,7 @@
 //! Where a server holds the transaction it is made to fail there ([`Failing`], and `poison` for one message of a group), so that 25P02,
 //! savepoints and the ROLLBACK that COMMIT becomes are the server's own.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, rc::Rc};
 
 use super::{
     cycle::{Composing, Load},
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     base::SqlState,
     observe::Sent,
+    policy::Verdict,
     relay::{Ack, Owed, Until, What},
     route::{RouteReason, Wish},
     sql::Shape,
@@ -32,11 +33,13 @@ pub(super) struct Refusal {
     pub detail: Option<Cow<'static, str>>,
     /// Whose error it is on a server, where drivers go by that.
     pub routine: Option<&'static str>,
+    /// What the rules said, if it is they who refuse.
+    pub verdict: Option<Rc<Verdict>>,
 }
 
 impl Refusal {
     pub(super) fn new(sqlstate: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { sqlstate, message: message.into(), detail: None, routine: None }
+        Self { sqlstate, message: message.into(), detail: None, routine: None, verdict: None }
     }
 
     pub(super) fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -46,6 +49,11 @@ impl Refusal {
 
     pub(super) fn of_routine(mut self, routine: &'static str) -> Self {
         self.routine = Some(routine);
+        self
+    }
+
+    pub(super) fn by(mut self, verdict: Rc<Verdict>) -> Self {
+        self.verdict = Some(verdict);
         self
     }
 
@@ -113,7 +121,7 @@ impl Session {
     /// Refuses a Query or a FunctionCall of `total` bytes: nothing of it is carried out.
     pub(super) async fn refuse_query(&mut self, total: usize, refusal: &Refusal) -> Result<(), End> {
         self.discard(total).await?;
-        self.note_refused(1);
+        self.note_refused(refusal, 1);
         if self.held.is_some() && (self.group_open || self.status() == TxStatus::InTransaction) {
             self.deeds.next();
             self.exchange(&mut Failing(refusal.bytes()), Wish::nothing()).await?;
@@ -135,10 +143,11 @@ impl Session {
     }
 
     /// What SHOW pgsluice.route and the counters say of it.
-    pub(super) fn note_refused(&mut self, statements: u32) {
+    pub(super) fn note_refused(&mut self, refusal: &Refusal, statements: u32) {
         self.last.node = None;
         self.last.role = None;
-        self.last.reason = Some(RouteReason::SessionState);
+        self.last.verdict.clone_from(&refusal.verdict);
+        self.last.reason = Some(if refusal.verdict.is_some() { RouteReason::Rule } else { RouteReason::SessionState });
         self.count(Sent::Refused, statements);
     }
 }

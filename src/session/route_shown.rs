@@ -4,12 +4,13 @@ use std::{rc::Rc, time::Duration};
 
 use super::worker::Tenant;
 use crate::{
+    policy::Verdict,
     route::{Role, RouteReason},
     wire::backend,
 };
 
 /// The last statement's way.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LastRoute {
     /// Index of the node; `None`: answered here.
     pub node: Option<usize>,
@@ -17,6 +18,8 @@ pub(super) struct LastRoute {
     pub reason: Option<RouteReason>,
     pub waited: Duration,
     pub pinned: Option<&'static str>,
+    /// What the rules said, if anything.
+    pub verdict: Option<Rc<Verdict>>,
 }
 
 /// The columns of `SHOW pgsluice.route`.
@@ -40,7 +43,7 @@ impl LastRoute {
             role,
             route,
             self.reason.map(RouteReason::as_str),
-            None,
+            self.verdict.as_ref().and_then(|verdict| verdict.decided_by()),
             Some("off"),
             None,
             Some(waited.as_str()),

@@ -19,6 +19,7 @@ use crate::{
     base::{Clock, Generation, NodeId},
     config::{Config, Database, Secret, User},
     observe::{Metrics, QUIET, Repeated, Repeats},
+    policy::RuleSet,
     pool::Pools,
     route::ClusterView,
     wire::scram::{DEFAULT_ITERATIONS, MockSecret},
@@ -33,6 +34,8 @@ pub struct Snapshot {
     pub config: Arc<Config>,
     /// Per database, in the configuration's order: what is known of its nodes, published by the control plane.
     pub views: Vec<Arc<ArcSwap<ClusterView>>>,
+    /// The rules.
+    pub rules: Arc<RuleSet>,
     accounts: HashMap<Box<str>, Arc<Account>>,
     /// Those who are not configured, if they are looked up.
     pub(super) lookups: Option<Arc<Lookups>>,
@@ -47,6 +50,7 @@ impl Snapshot {
     pub fn new(
         generation: Generation,
         config: Arc<Config>,
+        rules: Arc<RuleSet>,
         views: Vec<Arc<ArcSwap<ClusterView>>>,
         old: Option<&Self>,
     ) -> Self {
@@ -64,7 +68,7 @@ impl Snapshot {
             let kept = old.filter(|old| old.config.auth == config.auth).and_then(|old| old.lookups.clone());
             kept.unwrap_or_else(|| Arc::new(Lookups::new(config.workers)))
         });
-        Self { generation, config, views, accounts, lookups, iterations, mostly_scram }
+        Self { generation, config, views, rules, accounts, lookups, iterations, mostly_scram }
     }
 
     /// The database a client may name, and its index: an exact name wins over `*`.
@@ -111,6 +115,8 @@ pub struct Shared {
     pub unasked: Repeats,
     /// Nodes that ended a connection in use.
     pub lost: Repeats,
+    /// Rules of the firewall that matched.
+    pub matched: Repeats,
     /// See [`Shared::schema`].
     pub schema: AtomicU64,
     /// No new clients; idle ones leave.
@@ -167,6 +173,15 @@ impl Shared {
         }
     }
 
+    /// A rule of the firewall has matched. Said once for each user, then counted.
+    pub(super) fn firewall_matched(&self, rule: &str, verdict: &str, user: &str, database: &str) {
+        let about = format!("{rule} {verdict}");
+        let words = format!("{user} {database}");
+        if self.matched.is_new(&about, &words, Instant::now()) {
+            tracing::warn!(rule, verdict, user, database, "a rule of the firewall matched");
+        }
+    }
+
     /// Users of a database could not be looked up. Said once, then counted.
     pub(super) fn lookup_failed(&self, database: &str, error: &dyn Display) {
         if self.unasked.is_new(database, error, Instant::now()) {
@@ -182,6 +197,9 @@ impl Shared {
         }
         for Repeated { about, words, times } in self.unasked.due(now) {
             tracing::warn!(database = %about, times, seconds, error = words, "auth.query fails again and again");
+        }
+        for Repeated { about, words, times } in self.matched.due(now) {
+            tracing::warn!(rule = %about, times, seconds, who = words, "a rule of the firewall matched again and again");
         }
         for Repeated { about, words, times } in self.lost.due(now) {
             tracing::warn!(node = %about, times, seconds, why = words, "more server connections were lost");

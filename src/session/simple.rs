@@ -6,6 +6,7 @@ use super::{
     end::End,
     local::Local,
     refusal::Refusal,
+    rules::Protocol,
     state::Session,
     statements::{deallocated, names_in_sql},
     tx::Tx,
@@ -15,7 +16,10 @@ use crate::{
     observe::{self, Sent},
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
-    sql::{Classified, ClassifyPath, Facts, Shape, facts::Verb},
+    sql::{
+        Classified, ClassifyPath, Facts, Shape,
+        facts::{Effect, Verb},
+    },
     wire::{
         HEAD_BYTES, Head, WireError, backend,
         frontend::{FunctionCall, Query},
@@ -97,6 +101,16 @@ impl Session {
         };
         let unnamed = self.names.take_unnamed();
         let facts = &classified.known.facts;
+        self.take_seat();
+        self.group_controls = false;
+        let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
+        let verdict = self.consult(&classified.known, text, Protocol::Simple);
+        if let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple) {
+            let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
+            if here < total || !Local::is_about_us(facts, text) {
+                return self.refuse_query(total, &refusal).await;
+            }
+        }
         if here == total && self.answered_here(facts, total) {
             return Ok(());
         }
@@ -112,7 +126,15 @@ impl Session {
             let text = self.client.pending().get(HEAD_BYTES..total).unwrap_or_default();
             self.deeds.note_dotted(facts, text);
         }
-        let wish = self.wish(&classified);
+        let prepares = facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_)));
+        let prepared = if prepares && here == total {
+            self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default().to_vec()
+        } else {
+            Vec::new()
+        };
+        self.clear_orders();
+        self.follow(verdict.as_ref(), classified.hints);
+        let wish = self.wish(&classified, verdict.as_ref());
         for name in names_in_sql(facts) {
             if let Some(statement) = self.names.find(name.as_bytes()).cloned() {
                 self.note_named(&statement);
@@ -137,7 +159,7 @@ impl Session {
             self.names.clear();
             self.forget_statements();
         }
-        self.remember_prepared(&classified.known);
+        self.remember_prepared(&classified.known, &prepared);
         for name in deallocated(facts).take(self.feed.deallocated) {
             self.prepared_by_sql.remove(name);
             self.names.remove(name.as_bytes());
@@ -150,18 +172,23 @@ impl Session {
     /// FunctionCall: the fast path of libpq's large objects. An unknown function as far as we can tell.
     pub(super) async fn function_call(&mut self, head: Head) -> Result<(), End> {
         let total = head.total();
-        let mut refusal = None;
+        let mut refusal;
         let here = if total <= LONGEST_CALL {
             self.whole(head).await?;
             if self.group_has_failed() {
                 return self.discard(head.total()).await;
             }
             match FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
-                Ok(call) => refusal = self.judge_call(call.function),
+                Ok(call) => refusal = self.judge_call(call.function).or_else(|| self.police_call(call.function)),
                 Err(error) => return self.malformed(total, error).await,
             }
             total
         } else {
+            while self.client.pending().len() < HEAD_BYTES + 4 {
+                self.idle().await?;
+            }
+            let function = self.client.pending().get(HEAD_BYTES..).and_then(|body| body.first_chunk::<4>().copied());
+            refusal = function.and_then(|oid| self.police_call(u32::from_be_bytes(oid)));
             self.client.pending().len().min(total)
         };
         if matches!(self.tx, Tx::Failed(_)) {
@@ -173,6 +200,7 @@ impl Session {
         self.deeds.next();
         self.deeds.opaque = true;
         self.deeds.wrote = true;
+        self.clear_orders();
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
         let mut load = Whole { total, here, consumed: false, shape: None };
         if self.outgrows_replica(wish) {

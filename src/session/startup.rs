@@ -21,6 +21,7 @@ use crate::{
     base::{Report, SqlState},
     net::Stream,
     observe::{ClientState, LimitHit, LoginEnd},
+    policy::Identity,
     pool::{Lease, Params, set_all},
     relay::{Client, Feed, Outgoing},
     route::Floor,
@@ -89,6 +90,9 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 floor: Floor::None,
                 serializable: false,
                 last: Default::default(),
+                seat: None,
+                orders: Default::default(),
+                group_controls: false,
                 usual: None,
                 skipping: false,
                 group_open: false,
@@ -205,7 +209,7 @@ async fn log_in(client: &mut Client, worker: &Rc<Worker>, half_open: half_open::
     let Some(tenant) = worker.tenant(&account, &startup.database) else {
         return Err(End::Fatal(SqlState::CANNOT_CONNECT_NOW, "the database was just reconfigured, try again".into()));
     };
-    let answer = Box::pin(welcome(worker, &tenant, &startup)).await?;
+    let answer = Box::pin(welcome(worker, &tenant, &startup, client.stream.peer().ip())).await?;
     let long = if startup.agreed() >= Protocol::V3_2 { LongKey::Yes } else { LongKey::No };
     let key = worker.shared.keys.issue(worker.index, long);
     let out = client.say();
@@ -229,6 +233,7 @@ async fn welcome(
     worker: &Rc<Worker>,
     tenant: &Rc<super::worker::Tenant>,
     startup: &StartupMessage,
+    from: Option<std::net::IpAddr>,
 ) -> Result<Answer, End> {
     let options =
         startup.option_settings().map_err(|error| End::Fatal(error.sqlstate(), error.to_client().into_owned()))?;
@@ -238,6 +243,17 @@ async fn welcome(
         wishes.retain(|(n, _)| **n != *name);
         wishes.push((name.into(), value.as_str().into()));
     }
+    let wish = |wanted: &str| wishes.iter().find(|(name, _)| **name == *wanted).map(|(_, value)| &**value);
+    let identity = Identity {
+        user: &tenant.account.user.name,
+        database: &startup.database,
+        application: wish("application_name").unwrap_or_default(),
+        client: from,
+        search_path: wish("search_path"),
+    };
+    worker
+        .police_login(&identity, wishes.iter().map(|(name, _)| name.clone()))
+        .map_err(|(sqlstate, message)| End::Fatal(sqlstate, message))?;
     // Every process may give another, and it needs no server to say what becomes of it.
     let application = wishes.iter().position(|(name, value)| **name == *"application_name" && is_plain_name(value));
     let application = application.map(|at| wishes.remove(at).1);

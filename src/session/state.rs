@@ -13,6 +13,7 @@ use super::{
     deeds::Deeds,
     introduce::Describing,
     route_shown::LastRoute,
+    rules::{Orders, Seat},
     statements::{Named, Names},
     tx::Tx,
     worker::{Tenant, Worker},
@@ -36,6 +37,12 @@ pub(super) struct Held {
     pub since: Instant,
     /// The client's statements that the server has under the client's own names, too, for statements that name them in SQL.
     pub lent_names: Vec<Box<[u8]>>,
+}
+
+/// What PREPARE has stored under a name: what is known of it, and its text.
+pub(super) struct Prepared {
+    pub known: Rc<Known>,
+    pub text: Rc<[u8]>,
 }
 
 /// A portal that was bound.
@@ -136,12 +143,18 @@ pub(super) struct Session {
     /// Its mark on servers.
     pub owner: Owner,
     /// What statements prepared by SQL do to the session when they run, if anything.
-    pub prepared_by_sql: HashMap<Box<str>, Rc<Known>>,
+    pub prepared_by_sql: HashMap<Box<str>, Prepared>,
     pub deeds: Deeds,
     pub floor: Floor,
     /// A standby has said that the user's or the database's default isolation is not for it.
     pub serializable: bool,
     pub last: LastRoute,
+    /// By which rules it is judged, and as whom.
+    pub seat: Option<Seat>,
+    /// What they say of the request under way.
+    pub orders: Orders,
+    /// The group of messages under way has begun or ended transactions.
+    pub group_controls: bool,
     /// The replica it read from last.
     pub usual: Option<usize>,
     /// After an error of our own without a server: everything up to Sync is ignored.

@@ -198,7 +198,7 @@ impl Session {
 
     /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
     pub(super) async fn pump(&mut self, until: Until) -> Outcome {
-        let mut limit = self.tenant.limits.query;
+        let mut limit = self.time_limit();
         let timed = !limit.is_zero();
         let mut cancelled = false;
         loop {

@@ -24,6 +24,7 @@ use crate::{
     config::{Database, Limits, User},
     net::Address,
     observe::WorkerMetrics,
+    policy::Judgements,
     pool::{ConnectError, Local, Login, Owner, PoolKey, Proof, Settings},
     relay::Buffers,
     route::{ClusterView, Dice, NodeLoad},
@@ -42,6 +43,7 @@ pub struct Worker {
     /// Buffers.
     pub buffers: Rc<Buffers>,
     pub(super) classifier: RefCell<Classifier>,
+    pub(super) judgements: RefCell<Judgements>,
     pub(super) misroutes: Arc<Misroutes>,
     pub(super) intern: Rc<Intern>,
     pub(super) dice: RefCell<Dice>,
@@ -60,6 +62,9 @@ pub struct Worker {
 
 /// After this long the schema is looked at again: somebody may have changed it without us.
 const STALE: Duration = Duration::from_secs(10);
+
+/// Verdicts each worker remembers.
+const JUDGEMENTS: usize = 50_000;
 
 /// Tenants by database and user.
 type Tenants = HashMap<(Box<str>, Box<str>), Rc<Tenant>>;
@@ -106,6 +111,7 @@ impl Worker {
             shared,
             buffers: Rc::new(buffers),
             classifier: RefCell::new(classifier),
+            judgements: RefCell::new(Judgements::new(JUDGEMENTS)),
             misroutes,
             intern: Rc::default(),
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),

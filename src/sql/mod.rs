@@ -26,3 +26,4 @@ pub use lexer::{Encoding, StringRules};
 pub use misroutes::Misroutes;
 pub use parse::{fingerprint, normalize};
 pub use shape::{Shape, ShapeKey};
+pub use table::Table;

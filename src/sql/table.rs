@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::shape::Shape;
 
 /// At most `capacity` entries; the ones not asked for since the hand last came by go first.
-pub(super) struct Table<V> {
+pub struct Table<V> {
     capacity: usize,
     hand: usize,
     index: HashMap<Shape, usize, BuildHasherDefault<AsItIs>>,
@@ -21,18 +21,21 @@ struct Entry<V> {
 }
 
 impl<V> Table<V> {
-    pub(super) fn new(capacity: usize) -> Self {
+    /// An empty one.
+    pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), hand: 0, index: HashMap::default(), entries: Vec::new() }
     }
 
+    /// What is kept under a shape.
     #[inline]
-    pub(super) fn find(&mut self, shape: Shape) -> Option<&V> {
+    pub fn find(&mut self, shape: Shape) -> Option<&V> {
         let entry = self.entries.get_mut(*self.index.get(&shape)?)?;
         entry.used = true;
         Some(&entry.value)
     }
 
-    pub(super) fn insert(&mut self, shape: Shape, value: V) {
+    /// Keeps something, in the place of what was there or of what was not asked for.
+    pub fn insert(&mut self, shape: Shape, value: V) {
         let entry = Entry { shape, value, used: false };
         if let Some(old) = self.index.get(&shape).and_then(|&at| self.entries.get_mut(at)) {
             *old = entry;
@@ -64,8 +67,14 @@ impl<V> Table<V> {
         self.hand
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+    /// Everything that is kept.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.entries.iter_mut().map(|e| &mut e.value)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.capacity);
     }
 
     #[cfg(test)]

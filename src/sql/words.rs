@@ -3,6 +3,70 @@
 use super::facts::{Kind, PrimaryReason, Verb};
 
 impl Verb {
+    /// Every verb.
+    pub const ALL: &'static [Self] = &[
+        Self::Empty,
+        Self::Select,
+        Self::Values,
+        Self::Table,
+        Self::Insert,
+        Self::Update,
+        Self::Delete,
+        Self::Merge,
+        Self::Truncate,
+        Self::CopyTo,
+        Self::CopyFrom,
+        Self::Call,
+        Self::Do,
+        Self::Set,
+        Self::Reset,
+        Self::Show,
+        Self::Discard,
+        Self::Explain,
+        Self::Prepare,
+        Self::Execute,
+        Self::Deallocate,
+        Self::Declare,
+        Self::Fetch,
+        Self::Move,
+        Self::Close,
+        Self::Listen,
+        Self::Unlisten,
+        Self::Notify,
+        Self::Lock,
+        Self::Begin,
+        Self::Commit,
+        Self::Rollback,
+        Self::Savepoint,
+        Self::ReleaseSavepoint,
+        Self::RollbackToSavepoint,
+        Self::PrepareTransaction,
+        Self::CommitPrepared,
+        Self::RollbackPrepared,
+        Self::SetTransaction,
+        Self::SetConstraints,
+        Self::Create,
+        Self::Alter,
+        Self::Drop,
+        Self::Grant,
+        Self::Revoke,
+        Self::Comment,
+        Self::Vacuum,
+        Self::Analyze,
+        Self::Reindex,
+        Self::Cluster,
+        Self::Refresh,
+        Self::Checkpoint,
+        Self::Load,
+        Self::Other,
+        Self::Unknown,
+    ];
+
+    /// The verb of a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|verb| verb.as_str() == word)
+    }
+
     /// The word rule files and `explain` use.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -66,6 +130,24 @@ impl Verb {
 }
 
 impl Kind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[
+        Self::Read,
+        Self::Write,
+        Self::Ddl,
+        Self::Transaction,
+        Self::Session,
+        Self::Copy,
+        Self::Utility,
+        Self::Empty,
+        Self::Unknown,
+    ];
+
+    /// The kind of a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    }
+
     /// The word rule files and `explain` use.
     pub fn as_str(self) -> &'static str {
         match self {

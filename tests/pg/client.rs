@@ -155,6 +155,7 @@ pub struct Route {
     pub node: String,
     pub role: String,
     pub reason: String,
+    pub rule: String,
     pub cache: String,
     pub pinned: String,
 }
@@ -404,6 +405,7 @@ impl Client {
             node: column("node"),
             role: column("role"),
             reason: column("reason"),
+            rule: column("rule"),
             cache: column("cache"),
             pinned: column("pinned"),
         }

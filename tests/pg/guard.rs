@@ -12,7 +12,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("guard", Pgsluice:
-        a_refusal_is_like_an_error_of_the_server, every_feature_is_blocked_in_every_spelling, what_is_prepared_is_judged_when_it_runs,
+        a_refusal_is_like_an_error_of_the_server, a_denial_is_like_an_error_of_the_server, every_feature_is_blocked_in_every_spelling, what_is_prepared_is_judged_when_it_runs,
         a_number_is_a_name_for_a_function, state_that_is_allowed_reaches_nobody, a_library_is_not_left_to_others, a_warning_is_said_once,
         pins_have_a_limit, pins_end_with_what_they_are_for, notifications_arrive))
 }
@@ -137,7 +137,9 @@ fn say(client: &mut Client, script: &[Say], offence: &str) -> Vec<String> {
         client.send(&bytes).expect("send");
         let (reply, trouble) = client.recv_until(b'Z', cycles);
         assert!(trouble.is_none(), "{trouble:?} after {}", reply.letters());
-        ["0A000", "42601", "22012"].iter().fold(reply.letters(), |letters, code| letters.replace(code, "error"))
+        ["0A000", "42501", "42601", "22012"]
+            .iter()
+            .fold(reply.letters(), |letters, code| letters.replace(code, "error"))
     };
     script.iter().map(one).collect()
 }
@@ -147,11 +149,26 @@ fn blocking(world: &World) -> std::rc::Rc<Proxy> {
 }
 
 fn a_refusal_is_like_an_error_of_the_server(world: &World) {
-    let proxy = blocking(world);
     let settings = [
         (LIKE_A_SYNTAX_ERROR, "selec", ["listen c", "select pg_advisory_lock(1)", "create temp table x(i int)"]),
         (LIKE_A_DIVISION_BY_ZERO, "select 1/0", ["listen c", "select pg_advisory_lock(1)", "load 'plpgsql'"]),
     ];
+    are_alike(world, &blocking(world), settings);
+}
+
+/// What the firewall denies is refused at the same doors, in the same way.
+fn a_denial_is_like_an_error_of_the_server(world: &World) {
+    let rules = "firewall:\n  - { name: x, when: { tables: [secret] }, deny: {} }\n  - { name: y, when: { functions: [pg_sleep] }, deny: {} }\n";
+    let proxy = world.proxy(&Setup::default().top(&crate::firewall::rules(world, "alike", rules)));
+    let offences = ["select * from secret", "select pg_sleep(1)", "insert into secret values (1)"];
+    let settings = [(LIKE_A_SYNTAX_ERROR, "selec", offences), (LIKE_A_DIVISION_BY_ZERO, "select 1/0", offences)];
+    are_alike(world, &proxy, settings);
+}
+
+/// Scripts, what the server fails at, and what we refuse.
+type Alike = (&'static [&'static [Say]], &'static str, [&'static str; 3]);
+
+fn are_alike(world: &World, proxy: &Proxy, settings: [Alike; 2]) {
     for (scripts, fault, offences) in settings {
         for script in scripts {
             world.prepare(TABLE);

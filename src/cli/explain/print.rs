@@ -5,7 +5,11 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 
 use super::{Explanation, Shown};
-use crate::{cli::args::Format, sql::facts::Name};
+use crate::{
+    cli::args::Format,
+    policy::{Matched, Verdict},
+    sql::facts::Name,
+};
 
 /// Prints one explanation.
 pub(super) fn print(explanation: &Explanation, format: Format, out: &mut dyn Write) -> io::Result<()> {
@@ -29,20 +33,42 @@ struct Line<'a> {
     functions: Names<'a>,
     shape: String,
     fingerprint: Option<String>,
-    rules: [(); 0],
+    rules: Vec<Rule<'a>>,
     rewritten: Option<&'a str>,
-    firewall: Firewall,
+    firewall: Firewall<'a>,
     route: Route,
     cache: Cache,
     error: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Firewall {
+struct Rule<'a> {
+    section: &'static str,
+    name: &'a str,
+    action: &'static str,
+}
+
+#[derive(Serialize)]
+struct Firewall<'a> {
     verdict: &'static str,
-    rule: Option<&'static str>,
-    sqlstate: Option<&'static str>,
-    message: Option<&'static str>,
+    rule: Option<&'a str>,
+    sqlstate: Option<&'a str>,
+    message: Option<&'a str>,
+}
+
+impl<'a> Firewall<'a> {
+    fn new(verdict: &'a Verdict) -> Self {
+        match (&verdict.denial, &verdict.detected) {
+            (Some(denial), _) => Self {
+                verdict: "deny",
+                rule: Some(&denial.rule),
+                sqlstate: Some(denial.sqlstate.as_str()),
+                message: Some(&denial.message),
+            },
+            (None, Some(rule)) => Self { verdict: "detect", rule: Some(rule), sqlstate: None, message: None },
+            (None, None) => Self { verdict: "allow", rule: None, sqlstate: None, message: None },
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -56,6 +82,12 @@ struct Cache {
     verdict: &'static str,
     reason: &'static str,
     ttl_ms: Option<u64>,
+}
+
+impl<'a> Rule<'a> {
+    fn new(matched: &'a Matched) -> Self {
+        Self { section: matched.section.as_str(), name: &matched.name, action: matched.action }
+    }
 }
 
 struct Names<'a>(&'a [Name]);
@@ -79,10 +111,10 @@ impl<'a> Line<'a> {
             functions: Names(&facts.functions),
             shape: format!("{:032x}", known.shape.0),
             fingerprint: explanation.fingerprint.map(|print| print.to_string()),
-            // No rules, rewriting, firewall or cache in this version.
-            rules: [],
+            rules: explanation.verdict.matched.iter().map(Rule::new).collect(),
+            // No rewriting or cache in this version.
             rewritten: None,
-            firewall: Firewall { verdict: "allow", rule: None, sqlstate: None, message: None },
+            firewall: Firewall::new(&explanation.verdict),
             route: Route { to: explanation.route.to, reason: explanation.route.reason },
             cache: Cache { verdict: "skip", reason: "off", ttl_ms: None },
             error: facts.error.as_deref(),
@@ -101,6 +133,15 @@ fn text(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
         if !names.is_empty() {
             line(label, &names.join(", "))?;
         }
+    }
+    if let Some(denial) = &explanation.verdict.denial {
+        line("refused", &format!("{} ({})", denial.message, denial.sqlstate))?;
+    }
+    for matched in &explanation.verdict.matched {
+        line(
+            "rule",
+            &format!("{} {}: {}, {}", matched.section.as_str(), matched.name, matched.action, matched.kind.as_str()),
+        )?;
     }
     if let Some(fingerprint) = explanation.fingerprint {
         line("fingerprint", &fingerprint.to_string())?;

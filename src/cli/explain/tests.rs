@@ -3,10 +3,11 @@
 use super::*;
 
 const IDLE: Setting = Setting { phase: Phase::Idle, preference: CAREFUL, parse: 1000 };
-const CAREFUL: Preference = Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary };
+const CAREFUL: Preference =
+    Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary, rule: None };
 
 fn check(setting: Setting, sql: &str, expected: &str) {
-    let mut explainer = Explainer::new(setting).expect("the built-in functions are readable");
+    let mut explainer = Explainer::new(setting, Sender::default()).expect("the built-in functions are readable");
     let route = explainer.explain(sql.as_bytes()).route;
     assert_eq!(format!("{} ({})", route.to, route.reason), expected, "{sql}");
 }

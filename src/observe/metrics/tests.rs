@@ -19,7 +19,7 @@ fn metrics() -> Metrics {
         let lag = Some(Duration::from_millis(250));
         vec![node("app", "b", "replica", lag), node("web", "b", "replica", lag), node("app", "a", "primary", None)]
     };
-    Metrics::new(2, WORDS, nodes).unwrap()
+    Metrics::new(2, WORDS, nodes, Vec::new).unwrap()
 }
 
 #[test]

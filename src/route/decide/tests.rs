@@ -16,14 +16,14 @@ struct Setting {
 const PLAIN: Setting = Setting {
     phase: Phase::Autocommit,
     defaults: Defaults { read_only: false, serializable: false },
-    preference: Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary },
+    preference: Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::Primary, rule: None },
 };
 const TRY_REPLICA: Setting = Setting {
-    preference: Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::TryReplica },
+    preference: Preference { reads: Reads::Replica, unknown_functions: UnknownFunctions::TryReplica, rule: None },
     ..PLAIN
 };
 const READS_PRIMARY: Setting = Setting {
-    preference: Preference { reads: Reads::Primary, unknown_functions: UnknownFunctions::TryReplica },
+    preference: Preference { reads: Reads::Primary, unknown_functions: UnknownFunctions::TryReplica, rule: None },
     ..PLAIN
 };
 const SERIALIZABLE: Setting = Setting {
@@ -219,7 +219,7 @@ fn functions_nobody_vouches_for_may_be_tried() {
 }
 
 #[test]
-fn hints_only_make_it_stricter() {
+fn hints_are_never_laxer_than_safe() {
     check(
         PLAIN,
         &[
@@ -235,7 +235,8 @@ fn hints_only_make_it_stricter() {
         READS_PRIMARY,
         &[
             ("select 1", "primary configured repeatable"),
-            ("/* route:reader */ select 1", "primary configured repeatable"),
+            ("/* route:reader */ select 1", "replica hint repeatable"),
+            ("/* route:reader */ insert into t values (1)", "primary writes"),
         ],
     );
     check(SERIALIZABLE, &[("select 1", "primary serializable repeatable")]);

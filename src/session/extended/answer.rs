@@ -37,7 +37,7 @@ impl Session {
             };
             if let Some(refusal) = item.refused.clone().or_else(in_failed) {
                 refusal.write(self.client.say());
-                self.note_refused(1);
+                self.note_refused(&refusal, 1);
                 self.unread += item.total - item.here;
                 self.fail_locally();
                 // A Sync with something in it is still one.

@@ -200,6 +200,7 @@ async fn account(question: &Question, secret: Secret, old: Option<Arc<Account>>)
     let user = match configured {
         Some(known) => User { secret, ..(*known.user).clone() },
         None => User {
+            hints: None,
             name: question.user.to_string(),
             secret,
             databases: None,

@@ -1,0 +1,152 @@
+//! Learned statements: whom the list is for, and what is on it.
+
+use std::collections::HashSet;
+
+use super::principal::Identity;
+use crate::{
+    config::{
+        self,
+        rules::{AllowListMode, FirewallMode, Glob},
+    },
+    sql::Fingerprint,
+};
+
+/// What the allow list does for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllowListing {
+    /// What happens.
+    pub mode: AllowListMode,
+    /// Which entry of `principals` it is by; their number stands for the default.
+    pub entry: usize,
+}
+
+impl AllowListing {
+    pub(super) fn is_off(self) -> bool {
+        self.mode == AllowListMode::Off
+    }
+}
+
+/// The list, per entry of `principals`.
+#[derive(Debug)]
+pub(super) struct AllowList {
+    principals: Vec<config::Principal>,
+    default: AllowListMode,
+    /// One more than there are principals.
+    known: Vec<HashSet<Fingerprint>>,
+}
+
+impl Default for AllowList {
+    fn default() -> Self {
+        Self { principals: Vec::new(), default: AllowListMode::Off, known: Vec::new() }
+    }
+}
+
+/// What the list says to a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// It is on it.
+    Known,
+    /// It is to be learned.
+    Learn,
+    /// It is not on it.
+    Unknown(FirewallMode),
+}
+
+impl AllowList {
+    /// A list as it is configured, with what was learned for each entry and, last, for the default.
+    pub(super) fn new(settings: &config::AllowList, known: Vec<HashSet<Fingerprint>>) -> Self {
+        Self { principals: settings.principals.clone(), default: settings.default, known }
+    }
+
+    /// Nobody is subject to it.
+    pub(super) fn is_off(&self) -> bool {
+        self.default == AllowListMode::Off && self.principals.iter().all(|entry| entry.mode == AllowListMode::Off)
+    }
+
+    /// The most specific entry for a session; of equally specific ones the first.
+    pub(super) fn listing(&self, identity: &Identity<'_>) -> AllowListing {
+        let mut best: Option<(u32, usize)> = None;
+        for (index, entry) in self.principals.iter().enumerate().filter(|(_, entry)| fits(entry, identity)) {
+            let score = specific(entry);
+            if best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, index));
+            }
+        }
+        match best.and_then(|(_, index)| Some((index, self.principals.get(index)?))) {
+            Some((entry, principal)) => AllowListing { mode: principal.mode, entry },
+            None => AllowListing { mode: self.default, entry: self.principals.len() },
+        }
+    }
+
+    /// Looks a statement up. Without a fingerprint it is on no list.
+    pub(super) fn look_up(&self, listing: AllowListing, print: impl FnOnce() -> Option<Fingerprint>) -> Listed {
+        match listing.mode {
+            AllowListMode::Off => Listed::Known,
+            AllowListMode::Learn => Listed::Learn,
+            mode @ (AllowListMode::Detect | AllowListMode::Protect) => {
+                let known = self.known.get(listing.entry).zip(print());
+                if known.is_some_and(|(known, print)| known.contains(&print)) {
+                    return Listed::Known;
+                }
+                Listed::Unknown(match mode {
+                    AllowListMode::Protect => FirewallMode::Protect,
+                    AllowListMode::Off | AllowListMode::Learn | AllowListMode::Detect => FirewallMode::Detect,
+                })
+            }
+        }
+    }
+}
+
+fn fits(entry: &config::Principal, identity: &Identity<'_>) -> bool {
+    entry.user.matches(identity.user)
+        && entry.database.matches(identity.database)
+        && entry.application.matches(identity.application)
+        && entry.client.is_none_or(|range| identity.client.is_some_and(|address| range.contains(address)))
+}
+
+/// A whole name says more than a pattern, a pattern more than nothing; the user counts most.
+fn specific(entry: &config::Principal) -> u32 {
+    let glob = |glob: &Glob| match glob {
+        Glob::Any => 0,
+        Glob::Pattern(_) => 1,
+        Glob::Exact(_) => 2,
+    };
+    let client = u32::from(entry.client.is_some());
+    glob(&entry.user) << 6 | glob(&entry.database) << 4 | glob(&entry.application) << 2 | client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_specific_entry_counts() {
+        let entry = |user: &str, application: &str, mode| config::Principal {
+            user: Glob::new(user).expect("a glob"),
+            database: Glob::Any,
+            application: Glob::new(application).expect("a glob"),
+            client: None,
+            mode,
+        };
+        let settings = config::AllowList {
+            default: AllowListMode::Protect,
+            principals: vec![
+                entry("a*", "*", AllowListMode::Learn),
+                entry("app", "*", AllowListMode::Detect),
+                entry("app", "psql", AllowListMode::Off),
+            ],
+            ..config::AllowList::default()
+        };
+        let list = AllowList::new(&settings, vec![HashSet::new(); 4]);
+        for (user, application, mode, entry) in [
+            ("anna", "x", AllowListMode::Learn, 0),
+            ("app", "x", AllowListMode::Detect, 1),
+            ("app", "psql", AllowListMode::Off, 2),
+            ("bob", "psql", AllowListMode::Protect, 3),
+        ] {
+            let identity = Identity { user, database: "d", application, client: None, search_path: None };
+            assert_eq!(list.listing(&identity), AllowListing { mode, entry }, "{user} {application}");
+        }
+        assert!(!list.is_off());
+    }
+}

@@ -1,0 +1,259 @@
+//! Rules and statements in, verdicts out.
+
+use std::net::IpAddr;
+
+use super::*;
+use crate::{
+    config::rules::{KINDS, STATEMENTS},
+    policy::{Identity, Judgements, Moment},
+    sql::{
+        Caps, Classifier, Misroutes, ShapeKey, StringRules,
+        facts::{Kind, Verb},
+    },
+};
+
+fn functions() -> Arc<Functions> {
+    Arc::new(Functions::built_in().expect("the list that is compiled in"))
+}
+
+fn compiled(texts: &[&str], firewall: &Firewall) -> Compiled {
+    let files: Vec<RuleFile> = texts
+        .iter()
+        .enumerate()
+        .map(|(i, text)| RuleFile::parse(&format!("{i}.yaml"), text).unwrap_or_else(|faults| panic!("{faults}")).0)
+        .collect();
+    compile(&files, firewall, Vec::new(), functions(), 1, None)
+}
+
+fn rules(text: &str) -> Arc<RuleSet> {
+    Arc::new(compiled(&[text], &Firewall::default()).finish().unwrap_or_else(|faults| panic!("{faults}")).0)
+}
+
+fn faults(texts: &[&str]) -> String {
+    match compiled(texts, &Firewall::default()).finish() {
+        Ok(_) => String::new(),
+        Err(faults) => {
+            let line = |fault: &Fault| {
+                let rest: String = fault.excerpt.chars().skip(fault.at.column - 1).collect();
+                let word = rest.split([',', '}', ']']).next().unwrap_or_default().to_owned();
+                format!("{} {word} ~ {}", fault.file, fault.message)
+            };
+            faults.0.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+/// Asks twice, since a second judgement is remembered.
+struct Court {
+    rules: Arc<RuleSet>,
+    classifier: Classifier,
+    judgements: Judgements,
+}
+
+impl Court {
+    fn new(rules: Arc<RuleSet>) -> Self {
+        let caps = Caps { parse: 1 << 20, entries: 1000 };
+        let classifier = Classifier::new(ShapeKey::random(), functions(), Arc::new(Misroutes::new(1)), caps);
+        Self { rules, classifier, judgements: Judgements::new(1000) }
+    }
+
+    fn said(&mut self, sql: &str, identity: Identity<'_>, moment: Moment) -> String {
+        let known = self.classifier.classify(sql.as_bytes(), StringRules::default()).known;
+        let principal = self.judgements.principal(&self.rules, &identity);
+        let mut said = || {
+            let verdict = self.judgements.judge(&self.rules, &principal, &known, sql.as_bytes(), moment);
+            let mut words = Vec::new();
+            words.extend(verdict.denial.iter().map(|denial| format!("deny {}", denial.rule)));
+            words.extend(verdict.detected.iter().map(|rule| format!("detect {rule}")));
+            words.extend(verdict.limit.iter().map(|limit| format!("limit {}", limit.rule)));
+            words.extend(verdict.route.iter().map(|route| format!("route {}", route.rule)));
+            words.extend(verdict.timeout.iter().map(|timeout| format!("{timeout:?}")));
+            words.join(" ")
+        };
+        let first = said();
+        assert_eq!(first, said(), "{sql}");
+        first
+    }
+
+    fn says(&mut self, sql: &str) -> String {
+        self.said(sql, APP, IDLE)
+    }
+}
+
+const APP: Identity<'static> =
+    Identity { user: "app", database: "d", application: "", client: None, search_path: None };
+const IDLE: Moment = Moment { in_transaction: false, prepared: false };
+
+#[test]
+fn the_words_of_rule_files_are_those_of_explain() {
+    let verbs: Vec<&str> = Verb::ALL.iter().map(|verb| verb.as_str()).collect();
+    assert!(verbs.len() < 64, "a set of them is one word of memory");
+    for word in STATEMENTS {
+        assert!(verbs.contains(word), "{word}");
+    }
+    for word in verbs {
+        assert!(STATEMENTS.contains(&word), "{word}");
+    }
+    assert_eq!(KINDS, Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_first_that_matches_decides() {
+    let mut court = Court::new(rules(
+        "
+firewall:
+  - { name: watch, when: { tables: [t] }, deny: {}, mode: detect }
+  - { name: dry, when: { tables: [t] }, deny: {}, dry_run: true }
+  - { name: off, when: { tables: [t] }, deny: {}, mode: 'off' }
+  - { name: few, when: { tables: [t], statement: select }, limit: { rows: 10 }, continue: true }
+  - { name: first, when: { tables: [t], statement: [delete, select], where: missing }, deny: {} }
+  - { name: second, when: { tables: [t], statement: [delete, insert] }, deny: {} }
+routing:
+  - { name: slow, when: { functions: [pg_sleep] }, timeout: 5s, continue: true }
+  - { name: quick, when: { functions: ['pg_*'] }, timeout: 9s, route: { to: primary } }
+  - { name: rest, when: { kind: read }, route: { to: replica } }
+",
+    ));
+    for (sql, said) in [
+        ("select 1", "route rest"),
+        ("select * from t where id = 1", "detect watch limit few route rest"),
+        ("select * from t", "deny first detect watch limit few route rest"),
+        ("delete from t", "deny first detect watch"),
+        ("delete from t where id = 1", "deny second detect watch"),
+        ("update t set a = 1", "detect watch"),
+        ("select pg_sleep(1)", "route quick 5s"),
+        ("select pg_catalog.pg_typeof(1)", "route quick 9s"),
+        ("selec", "deny unparsable"),
+        ("", ""),
+    ] {
+        assert_eq!(court.says(sql), said, "{sql}");
+    }
+}
+
+#[test]
+fn conditions_about_acts_hold_for_one_act() {
+    let mut court =
+        Court::new(rules("firewall: [{ name: x, when: { statement: [update, delete], where: missing }, deny: {} }]"));
+    for (sql, denied) in [
+        ("delete from t where id = 1; select * from t", false),
+        ("select * from t; delete from t", true),
+        ("with d as (delete from t returning *) select * from d where id = 1", true),
+        ("with d as (delete from t where id = 1 returning *) select * from d", false),
+        ("explain delete from t", true),
+    ] {
+        assert_eq!(court.says(sql).starts_with("deny"), denied, "{sql}");
+    }
+}
+
+#[test]
+fn who_sends_it_matters() {
+    let mut court = Court::new(rules(
+        "
+firewall:
+  - { name: user, when: { user: [b*], statement: truncate }, deny: {} }
+  - { name: block, when: { client: 10.0.0.0/8, statement: truncate }, deny: {} }
+  - { name: path, when: { tables: [ledger.t] }, deny: {} }
+  - { name: tx, when: { statement: vacuum, in_transaction: true }, deny: {} }
+  - { name: ext, when: { statement: vacuum, prepared: true }, deny: {} }
+",
+    ));
+    let from = |address: &str| Some(address.parse::<IpAddr>().expect("an address"));
+    for (identity, sql, said) in [
+        (APP, "truncate t", ""),
+        (Identity { user: "bob", ..APP }, "truncate t", "deny user"),
+        (Identity { client: from("10.1.2.3"), ..APP }, "truncate t", "deny block"),
+        (Identity { client: from("::ffff:10.1.2.3"), ..APP }, "truncate t", "deny block"),
+        (Identity { client: from("11.1.2.3"), ..APP }, "truncate t", ""),
+        (APP, "select 1 from t", ""),
+        (APP, "select 1 from ledger.t", "deny path"),
+        (Identity { search_path: Some("public, ledger"), ..APP }, "select 1 from t", "deny path"),
+        (Identity { user: "ledger", ..APP }, "select 1 from t", "deny path"),
+    ] {
+        assert_eq!(court.said(sql, identity, IDLE), said, "{identity:?} {sql}");
+    }
+    let moments = [(false, false, ""), (true, false, "deny tx"), (false, true, "deny ext"), (true, true, "deny tx")];
+    for (in_transaction, prepared, said) in moments {
+        assert_eq!(court.said("vacuum t", APP, Moment { in_transaction, prepared }), said);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_at_once() {
+    let rule = |name: &str, when: &str, more: &str| format!("{{ name: {name}, when: {{ {when} }}, deny: {{}}{more} }}");
+    let file = |rules: &[String]| format!("firewall: [{}]", rules.join(", "));
+    let examples = ", examples: { match: [select 1, delete from t], nomatch: [delete from u] }";
+    for (texts, expected) in [
+        (
+            vec![file(&[rule("a", "statement: delete", examples)])],
+            "0.yaml select 1 ~ rule `a` does not match this\n0.yaml delete from u ~ rule `a` matches this",
+        ),
+        (
+            vec![file(&[rule("a", "statement: do", "")]), file(&[rule("a", "statement: call", "")])],
+            "1.yaml a ~ firewall rule `a` stands here again, first in 0.yaml:1",
+        ),
+        (
+            vec![file(&[rule("a", "statement: [do, call]", "")]), file(&[rule("b", "statement: do, user: x", "")])],
+            "1.yaml { statement: do ~ rule `b` can never match: rule `a` before it matches all that it does",
+        ),
+        (vec![file(&[rule("a", "statement: do", ", mode: detect"), rule("b", "statement: do", "")])], ""),
+        (vec![file(&[rule("a", "statement: do", ", continue: true"), rule("b", "statement: do", "")])], ""),
+        (
+            vec![file(&[rule("a", "statement: insert, where: missing", "")])],
+            "0.yaml { statement: insert ~ rule `a` can never match: none of these statements has a WHERE",
+        ),
+        (
+            vec![file(&[rule("unparsable", "statement: do", "")])],
+            "0.yaml unparsable ~ `unparsable` is what the firewall calls its own reasons",
+        ),
+    ] {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts = texts.as_slice();
+        assert_eq!(faults(texts), expected, "{texts:?}");
+    }
+}
+
+#[test]
+fn the_mode_is_the_rules_or_the_configurations() {
+    let rule = "firewall: [{ name: a, when: { statement: truncate }, deny: {} }]";
+    for (texts, mode, truncate, unreadable) in [
+        (&[rule][..], None, "deny a", "deny unparsable"),
+        (&[rule], Some(FirewallMode::Protect), "deny a", "deny unparsable"),
+        (&[rule], Some(FirewallMode::Detect), "detect a", "detect unparsable"),
+        (&[rule], Some(FirewallMode::Off), "", ""),
+        (&[], None, "", ""),
+        (&[], Some(FirewallMode::Protect), "", "deny unparsable"),
+        (&[], Some(FirewallMode::Detect), "", "detect unparsable"),
+    ] {
+        let (rules, _) = compiled(texts, &Firewall { mode, ..Firewall::default() }).finish().expect("rules that hold");
+        let mut court = Court::new(Arc::new(rules));
+        assert_eq!((&*court.says("truncate t"), &*court.says("truncat t")), (truncate, unreadable), "{mode:?}");
+    }
+}
+
+#[test]
+fn counters_survive_a_reload() {
+    let text = "firewall: [{ name: a, when: { statement: truncate }, deny: {} }]";
+    let file = || RuleFile::parse("a.yaml", text).expect("a rule file").0;
+    let make = |old: Option<&RuleSet>| {
+        compile(&[file()], &Firewall::default(), Vec::new(), functions(), 1, old).finish().expect("rules that hold").0
+    };
+    let old = make(None);
+    let hits = |rules: &RuleSet| Arc::clone(rules.hits().find(|(_, name, _)| ***name == *"a").expect("the rule").2);
+    hits(&old).count(0, crate::policy::HitKind::Deny);
+    assert_eq!(hits(&make(Some(&old))).total(crate::policy::HitKind::Deny), 1);
+}
+
+#[test]
+fn a_statement_seen_before_is_not_compared_again() {
+    let many: String = (0..1000)
+        .map(|i| format!("  - {{ name: r{i}, when: {{ tables: [t{i}], text: 'x{i}' }}, deny: {{}} }}\n"))
+        .collect();
+    let mut court = Court::new(rules(&format!("firewall:\n{many}")));
+    let mut judge = |sql: &str| {
+        let known = court.classifier.classify(sql.as_bytes(), StringRules::default()).known;
+        let principal = court.judgements.principal(&court.rules, &APP);
+        court.judgements.judge(&court.rules, &principal, &known, sql.as_bytes(), IDLE)
+    };
+    let (first, second) = (judge("select 1 from a where i = 1"), judge("select 1 from a where i = 2"));
+    assert!(std::rc::Rc::ptr_eq(&first, &second));
+}

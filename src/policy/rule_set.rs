@@ -1,0 +1,315 @@
+//! The rules of one generation, compiled.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::{
+    allow_list::{AllowList, AllowListing, Listed},
+    condition::{Condition, Text, Words},
+    hits::{HitKind, Hits},
+    judgements::Moment,
+    principal::{Identity, Principal},
+    verdict::{Denial, Matched, ResultLimit, RouteOrder, Section, Verdict},
+};
+use crate::{
+    base::SqlState,
+    config::rules::{After, FirewallMode, Function, RouteTo, Run},
+    sql::{
+        Facts,
+        facts::{Kind, Verb},
+    },
+};
+
+/// The firewall's own words for why it refuses, in the place of a rule's name.
+pub(super) const OWN_NAMES: [&str; 3] = [UNPARSABLE, ALLOW_LIST, FUNCTION_CALL];
+/// A text that cannot be read.
+const UNPARSABLE: &str = "unparsable";
+/// A statement that the allow list does not know.
+const ALLOW_LIST: &str = "allow-list";
+/// A function called by a number that nobody knows.
+const FUNCTION_CALL: &str = "function-call";
+
+/// All rules of one generation.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    pub(super) firewall: Vec<FirewallRule>,
+    pub(super) routing: Vec<RoutingRule>,
+    pub(super) functions: Vec<Function>,
+    /// What becomes of what cannot be read.
+    pub(super) unreadable: Option<FirewallMode>,
+    pub(super) allow_list: AllowList,
+    pub(super) uses: Uses,
+    pub(super) hits: HashMap<(Section, Arc<str>), Arc<Hits>>,
+}
+
+/// What the answers hang on besides text and rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Uses {
+    pub(super) path: bool,
+    pub(super) transaction: bool,
+    pub(super) protocol: bool,
+}
+
+/// A rule of the firewall that is not off.
+#[derive(Debug)]
+pub(super) struct FirewallRule {
+    pub(super) name: Arc<str>,
+    pub(super) condition: Condition,
+    pub(super) outcome: Outcome,
+    /// Watches only.
+    pub(super) mode: Watch,
+    pub(super) after: After,
+    pub(super) hits: Arc<Hits>,
+}
+
+/// What a rule of the firewall asks for.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Deny { sqlstate: SqlState, message: Arc<str> },
+    Limit { rows: Option<u64>, bytes: Option<u64> },
+}
+
+/// Whether a rule acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    Act,
+    Detect,
+    DryRun,
+}
+
+/// A routing rule.
+#[derive(Debug)]
+pub(super) struct RoutingRule {
+    pub(super) name: Arc<str>,
+    pub(super) condition: Condition,
+    pub(super) route: Option<RouteOrder>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) after: After,
+    pub(super) run: Run,
+    pub(super) hits: Arc<Hits>,
+}
+
+impl RuleSet {
+    /// Nothing is ever said to any statement, so nobody need ask.
+    pub fn is_silent(&self) -> bool {
+        self.firewall.is_empty()
+            && self.routing.is_empty()
+            && matches!(self.unreadable, None | Some(FirewallMode::Off))
+            && self.allow_list.is_off()
+    }
+
+    /// How many rules.
+    pub fn len(&self) -> usize {
+        self.firewall.len() + self.routing.len()
+    }
+
+    /// None at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the operator says of functions.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// Counters by rule.
+    pub fn hits(&self) -> impl Iterator<Item = (Section, &Arc<str>, &Arc<Hits>)> {
+        self.hits.iter().map(|((section, name), hits)| (*section, name, hits))
+    }
+
+    /// Does it refuse what it does not know?
+    pub fn protects(&self) -> bool {
+        self.unreadable == Some(FirewallMode::Protect)
+    }
+
+    /// A function is called by a number that nobody knows: refused where what cannot be read is.
+    pub fn judge_unknown_call(&self) -> Verdict {
+        let mut verdict = Verdict::default();
+        let message = "function call refused by the SQL firewall: the function is not known";
+        self.unknown(self.unreadable, FUNCTION_CALL, message, &mut verdict);
+        verdict
+    }
+
+    pub(super) fn asks_for_path(&self) -> bool {
+        self.uses.path
+    }
+
+    /// As much of a moment as any rule asks for.
+    pub(super) fn relevant(&self, moment: Moment) -> Moment {
+        Moment {
+            in_transaction: moment.in_transaction && self.uses.transaction,
+            prepared: moment.prepared && self.uses.protocol,
+        }
+    }
+
+    pub(super) fn firewall_for(&self, identity: &Identity<'_>) -> Box<[u32]> {
+        fitting(self.firewall.iter().map(|rule| &rule.condition), identity)
+    }
+
+    pub(super) fn routing_for(&self, identity: &Identity<'_>) -> Box<[u32]> {
+        fitting(self.routing.iter().map(|rule| &rule.condition), identity)
+    }
+
+    pub(super) fn listing_for(&self, identity: &Identity<'_>) -> AllowListing {
+        self.allow_list.listing(identity)
+    }
+
+    /// What the firewall says to something that is no text: a function call, or the parameters of a login.
+    pub fn judge_facts(&self, principal: &Principal, facts: &Facts, moment: Moment) -> Verdict {
+        let mut verdict = Verdict::default();
+        self.ask_firewall(principal, Words::of(facts), facts, &Text::new(b""), moment, &mut verdict);
+        verdict
+    }
+
+    /// What the rules say.
+    pub(super) fn judge(&self, principal: &Principal, facts: &Facts, text: &Text<'_>, moment: Moment) -> Verdict {
+        let mut verdict = Verdict::default();
+        let words = Words::of(facts);
+        self.ask_firewall(principal, words, facts, text, moment, &mut verdict);
+        if verdict.denial.is_none() {
+            self.ask_allow_list(principal, facts, text, &mut verdict);
+        }
+        self.ask_routing(principal, words, facts, text, moment, &mut verdict);
+        verdict
+    }
+
+    fn ask_firewall(
+        &self,
+        principal: &Principal,
+        words: Words,
+        facts: &Facts,
+        text: &Text<'_>,
+        moment: Moment,
+        verdict: &mut Verdict,
+    ) {
+        for rule in principal.firewall.iter().filter_map(|index| self.firewall.get(*index as usize)) {
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment)) {
+                continue;
+            }
+            let (action, kind) = rule.outcome.words(rule.mode);
+            verdict.note(Section::Firewall, &rule.name, action, kind, &rule.hits);
+            match (rule.mode, &rule.outcome) {
+                // It decides nothing, so another rule may.
+                (Watch::DryRun, _) => continue,
+                (Watch::Detect, _) => {
+                    verdict.detected.get_or_insert_with(|| Arc::clone(&rule.name));
+                    continue;
+                }
+                (Watch::Act, Outcome::Deny { sqlstate, message }) => {
+                    let denial =
+                        || Denial { rule: Arc::clone(&rule.name), sqlstate: *sqlstate, message: Arc::clone(message) };
+                    verdict.denial.get_or_insert_with(denial);
+                }
+                (Watch::Act, Outcome::Limit { rows, bytes }) => {
+                    let (rows, bytes) = (*rows, *bytes);
+                    verdict.limit.get_or_insert_with(|| ResultLimit { rule: Arc::clone(&rule.name), rows, bytes });
+                }
+            }
+            if rule.after == After::Stop {
+                break;
+            }
+        }
+        if verdict.denial.is_none() && (facts.error.is_some() || facts.verb == Verb::Unknown) {
+            let message = "statement refused by the SQL firewall: it can not be parsed";
+            self.unknown(self.unreadable, UNPARSABLE, message, verdict);
+        }
+    }
+
+    /// Something that is not known is refused, or told of.
+    fn unknown(&self, mode: Option<FirewallMode>, name: &'static str, message: &str, verdict: &mut Verdict) {
+        let Some((name, hits)) = self.own(name) else { return };
+        match mode {
+            Some(FirewallMode::Protect) => {
+                verdict.note(Section::Firewall, name, "deny", HitKind::Deny, hits);
+                let sqlstate = SqlState::INSUFFICIENT_PRIVILEGE;
+                verdict.denial = Some(Denial { rule: Arc::clone(name), sqlstate, message: message.into() });
+            }
+            Some(FirewallMode::Detect) => {
+                verdict.note(Section::Firewall, name, "deny", HitKind::Detect, hits);
+                verdict.detected.get_or_insert_with(|| Arc::clone(name));
+            }
+            Some(FirewallMode::Off) | None => {}
+        }
+    }
+
+    fn own(&self, name: &'static str) -> Option<(&Arc<str>, &Arc<Hits>)> {
+        self.hits.get_key_value(&(Section::Firewall, Arc::from(name))).map(|((_, name), hits)| (name, hits))
+    }
+
+    fn ask_allow_list(&self, principal: &Principal, facts: &Facts, text: &Text<'_>, verdict: &mut Verdict) {
+        // What only ends or begins a transaction, or says nothing, cannot do any harm by itself.
+        if principal.listing.is_off() || matches!(facts.kind, Kind::Transaction | Kind::Empty) {
+            return;
+        }
+        let mode = match self.allow_list.look_up(principal.listing, || text.fingerprint()) {
+            Listed::Known => return,
+            Listed::Learn => {
+                verdict.learn = true;
+                return;
+            }
+            Listed::Unknown(mode) => mode,
+        };
+        let message = "statement refused by the SQL firewall: it is not on the allow list";
+        self.unknown(Some(mode), ALLOW_LIST, message, verdict);
+    }
+
+    fn ask_routing(
+        &self,
+        principal: &Principal,
+        words: Words,
+        facts: &Facts,
+        text: &Text<'_>,
+        moment: Moment,
+        verdict: &mut Verdict,
+    ) {
+        for rule in principal.routing.iter().filter_map(|index| self.routing.get(*index as usize)) {
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment)) {
+                continue;
+            }
+            let action = match rule.route.as_ref().map(|route| route.to) {
+                Some(RouteTo::Primary) => "primary",
+                Some(RouteTo::Replica) => "replica",
+                None => "timeout",
+            };
+            let kind = if rule.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
+            verdict.note(Section::Routing, &rule.name, action, kind, &rule.hits);
+            if rule.run == Run::Dry {
+                continue;
+            }
+            if verdict.route.is_none() {
+                verdict.route.clone_from(&rule.route);
+            }
+            verdict.timeout = verdict.timeout.into_iter().chain(rule.timeout).min();
+            if rule.after == After::Stop {
+                break;
+            }
+        }
+    }
+}
+
+/// The rules whose part about the session holds.
+fn fitting<'a>(conditions: impl Iterator<Item = &'a Condition>, identity: &Identity<'_>) -> Box<[u32]> {
+    (0..).zip(conditions).filter(|(_, condition)| condition.who.fits(identity)).map(|(index, _)| index).collect()
+}
+
+impl Outcome {
+    fn words(&self, mode: Watch) -> (&'static str, HitKind) {
+        let (action, acts) = match self {
+            Self::Deny { .. } => ("deny", HitKind::Deny),
+            Self::Limit { .. } => ("limit", HitKind::Follow),
+        };
+        match mode {
+            Watch::Act => (action, acts),
+            Watch::Detect => (action, HitKind::Detect),
+            Watch::DryRun => (action, HitKind::DryRun),
+        }
+    }
+}
+
+impl Verdict {
+    fn note(&mut self, section: Section, name: &Arc<str>, action: &'static str, kind: HitKind, hits: &Arc<Hits>) {
+        let mut matched = std::mem::take(&mut self.matched).into_vec();
+        matched.push(Matched { section, name: Arc::clone(name), action, kind, hits: Arc::clone(hits) });
+        self.matched = matched.into();
+    }
+}

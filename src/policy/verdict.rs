@@ -1,0 +1,144 @@
+//! What the rules say to a statement.
+
+use std::{sync::Arc, time::Duration};
+
+use super::hits::{HitKind, Hits};
+use crate::{
+    base::SqlState,
+    config::{
+        MaxLag,
+        rules::{RouteTo, Safety},
+    },
+};
+
+/// The part of a rule file that a rule stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "interface.md's words")]
+pub enum Section {
+    Firewall,
+    Routing,
+    Cache,
+    Rewrite,
+}
+
+impl Section {
+    /// The key in rule files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Firewall => "firewall",
+            Self::Routing => "routing",
+            Self::Cache => "cache",
+            Self::Rewrite => "rewrite",
+        }
+    }
+}
+
+/// A refusal, with the rule that asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The rule's name.
+    pub rule: Arc<str>,
+    /// Its error.
+    pub sqlstate: SqlState,
+    /// What the client reads.
+    pub message: Arc<str>,
+}
+
+/// How long a result may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultLimit {
+    /// The rule's name.
+    pub rule: Arc<str>,
+    /// Most rows.
+    pub rows: Option<u64>,
+    /// Most bytes of rows.
+    pub bytes: Option<u64>,
+}
+
+/// Where a rule sends a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteOrder {
+    /// The rule's name.
+    pub rule: Arc<str>,
+    /// Where to.
+    pub to: RouteTo,
+    /// Only replicas with one of these; empty: any.
+    pub tags: Arc<[String]>,
+    /// Only replicas that are not further behind.
+    pub max_lag: Option<MaxLag>,
+    /// Whether the operator answers for it.
+    pub safety: Safety,
+}
+
+impl RouteOrder {
+    /// What it says of a statement's place.
+    pub fn place(&self) -> RoutePlace {
+        match (self.to, self.safety) {
+            (RouteTo::Primary, _) => RoutePlace::Primary,
+            (RouteTo::Replica, Safety::Proven) => RoutePlace::Replica,
+            (RouteTo::Replica, Safety::Unsafe) => RoutePlace::ReplicaUnproven,
+        }
+    }
+}
+
+/// Where a rule sends a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoutePlace {
+    /// To the primary.
+    Primary,
+    /// To a replica, if it is proven to be a read.
+    Replica,
+    /// To a replica in any case; the operator answers for it.
+    ReplicaUnproven,
+}
+
+/// A rule that matched.
+#[derive(Clone, Debug)]
+pub struct Matched {
+    /// Where it stands.
+    pub section: Section,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it does, in the word of `explain`.
+    pub action: &'static str,
+    /// What came of it.
+    pub kind: HitKind,
+    /// Its counters.
+    pub hits: Arc<Hits>,
+}
+
+/// What the rules say to a statement of a principal.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// It is refused.
+    pub denial: Option<Denial>,
+    /// A rule, or the allow list, would have refused it but only watches.
+    pub detected: Option<Arc<str>>,
+    /// Where it goes.
+    pub route: Option<RouteOrder>,
+    /// It may run so long.
+    pub timeout: Option<Duration>,
+    /// Its result may be so long.
+    pub limit: Option<ResultLimit>,
+    /// Rules to rewrite it by, as indexes into those of the rule set.
+    pub rewrites: Box<[u32]>,
+    /// Every rule that matched, in order.
+    pub matched: Box<[Matched]>,
+    /// The allow list wants to know of it.
+    pub learn: bool,
+}
+
+impl Verdict {
+    /// The rule that decided what became of the statement.
+    pub fn decided_by(&self) -> Option<&str> {
+        let routed = self.route.as_ref().map(|route| &route.rule);
+        self.denial.as_ref().map(|denial| &denial.rule).or(routed).map(|rule| &**rule)
+    }
+
+    /// Counts the rules that matched.
+    pub fn count(&self, worker: usize) {
+        for matched in &self.matched {
+            matched.hits.count(worker, matched.kind);
+        }
+    }
+}
