@@ -4,7 +4,7 @@
 use super::{deeds::Deeds, end::End, state::Session};
 use crate::{
     base::SqlState,
-    config::{Feature, PoolMode},
+    config::{Consistency, Feature, PoolMode},
     route::{Floor, Outcome as NodeOutcome, Role},
     wire::backend::TxStatus,
 };
@@ -84,7 +84,7 @@ impl Session {
 
     /// From now on a replica must have what the primary has. A replica itself cannot have written.
     pub(super) fn dirty(&mut self) {
-        if self.last.role == Some(Role::Replica) {
+        if self.last.role == Some(Role::Replica) || self.tenant.database.routing.consistency == Consistency::Off {
             return;
         }
         let since = self.marked();
