@@ -62,8 +62,8 @@ impl Local {
     }
 
     /// Is it a question about pgsluice itself?
-    pub(super) fn is_about_us(facts: &Facts, text: &[u8]) -> bool {
-        matches!(Self::of(facts, text), Some(Self::ShowRoute | Self::ShowVersion))
+    pub(super) fn is_about_us(&self) -> bool {
+        matches!(self, Self::ShowRoute | Self::ShowVersion)
     }
 
     fn show(text: &[u8]) -> Option<Self> {

@@ -107,7 +107,7 @@ impl Session {
         let verdict = self.consult(&classified.known, text, Protocol::Simple);
         if let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple) {
             let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
-            if here < total || !Local::is_about_us(facts, text) {
+            if here < total || !Local::of(facts, text).is_some_and(|local| local.is_about_us()) {
                 return self.refuse_query(total, &refusal).await;
             }
         }

@@ -189,7 +189,8 @@ impl Worker {
         let classified = self.classify(text, rules);
         let facts = &classified.known.facts;
         let statement = Rc::new(Statement {
-            local: Local::of(facts, text),
+            // With parameters declared a Bind must bring values: that is for a server to check.
+            local: Local::of(facts, text).filter(|local| oids.raw().is_empty() || local.is_about_us()),
             copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
             is_plain: facts.effects.is_empty() && facts.tx.is_empty(),
