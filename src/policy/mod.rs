@@ -13,6 +13,7 @@ mod hits;
 mod judgements;
 mod principal;
 mod reach;
+pub mod rewrite;
 mod rule_set;
 mod verdict;
 

@@ -6,6 +6,7 @@
 
 mod act;
 mod classify;
+mod edit;
 pub mod facts;
 mod fingerprint;
 mod functions;
@@ -13,17 +14,19 @@ mod hints;
 pub mod lexer;
 mod misroutes;
 mod parse;
+pub mod places;
 mod shape;
 mod table;
 mod words;
 
 pub use classify::{Caps, Classified, Classifier, ClassifyPath, Known};
+pub use edit::{CannotEdit, Edited, PositionMap, quoted};
 pub use facts::Facts;
 pub use fingerprint::{BadFingerprint, Fingerprint};
 pub use functions::{BadFunctions, FunctionClass, Functions};
 pub use hints::{HintTarget, Hints};
 pub use lexer::{Encoding, StringRules};
 pub use misroutes::Misroutes;
-pub use parse::{fingerprint, normalize};
+pub use parse::{can_edit, condition, edited, fingerprint, normalize, places};
 pub use shape::{Shape, ShapeKey};
 pub use table::Table;

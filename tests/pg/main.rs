@@ -31,6 +31,7 @@ mod nodes;
 mod pools;
 mod prepared;
 mod random;
+mod rewrite;
 mod routing;
 mod rules;
 mod script;
@@ -111,6 +112,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(rules::cases());
     cases.extend(hostile::cases());
     cases.extend(standby::cases());
+    cases.extend(rewrite::cases());
     cases.extend(state::cases());
     cases.extend(lost::cases());
     cases.extend(prepared::cases());

@@ -6,4 +6,4 @@
 mod grammar;
 
 pub(super) use grammar::facts;
-pub use grammar::{fingerprint, normalize};
+pub use grammar::{can_edit, condition, edited, fingerprint, normalize, places};

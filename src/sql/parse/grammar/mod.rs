@@ -4,11 +4,14 @@
 //! What is not understood is not a read.
 
 mod acts;
+mod agree;
 mod block;
 mod children;
 mod crossing;
 mod depth;
+mod edited;
 mod objects;
+mod places;
 mod relations;
 mod settings;
 mod statement;
@@ -29,6 +32,8 @@ use crate::sql::{
 };
 use depth::{DEEP_STACK, Depth};
 use walk::Walk;
+
+pub use edited::{can_edit, condition, edited, places};
 
 /// Facts of `text`, read with `standard_conforming_strings` on.
 pub(in crate::sql) fn facts(text: &[u8], functions: &Functions) -> Facts {

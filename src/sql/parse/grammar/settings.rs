@@ -165,6 +165,11 @@ pub(super) fn switch(walk: &mut Walk<'_>, option: &DefElem) -> Option<bool> {
     boolean(&constant(value)?)
 }
 
+/// Is an option of that name there?
+pub(super) fn has(options: &[Node], name: &str) -> bool {
+    options.iter().filter_map(option).any(|one| one.defname == name)
+}
+
 /// Is an option of that name there, and on? (SECURITY DEFINER is `security` on.)
 pub(super) fn is_on(options: &[Node], name: &str) -> bool {
     let value = |one: &DefElem| one.arg.as_deref().and_then(constant).as_deref().and_then(boolean);

@@ -363,7 +363,7 @@ impl Walk<'_> {
 /// src/include/nodes/parsenodes.h
 const CURSOR_OPT_HOLD: i32 = 0x0020;
 
-fn is_relation(object: i32) -> bool {
+pub(super) fn is_relation(object: i32) -> bool {
     matches!(
         ObjectType::try_from(object),
         Ok(ObjectType::ObjectTable
