@@ -9,7 +9,7 @@
 //! | 0 | `base` |
 //! | 1 | `config` (sees tls), `tls`, `wire`, `sql` |
 //! | 2 | `policy` (sees sql), `route` (sees policy), `observe` |
-//! | 3 | `net` (sees wire) |
+//! | 3 | `net` (sees wire), `taps` |
 //! | 4 | `pool` (sees net, wire), `cluster` (sees net, route) |
 //! | 5 | `relay` (sees net, pool, wire) |
 //! | 6 | `session` |
@@ -31,5 +31,6 @@ pub mod relay;
 pub mod route;
 pub mod session;
 pub mod sql;
+pub mod taps;
 pub mod tls;
 pub mod wire;

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Check(args) => cli::check(&args.config, &mut out),
         Command::Explain(args) => cli::explain(&args, io::stdin().lock(), &mut out),
         Command::Test(args) => cli::test(&args, &mut out),
+        Command::Firewall(command) => cli::firewall(&command, &mut out),
         Command::Demo(args) => {
             // The demo prints as it goes.
             drop(out);

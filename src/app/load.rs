@@ -14,9 +14,7 @@ use crate::{
 /// Every fault of all files.
 pub fn load(path: &Path, old: Option<&RuleSet>) -> Result<(Config, RuleSet, Vec<Warning>), Faults> {
     let functions = built_in()?;
-    Config::load_with(path, |config, files| {
-        compile(files, &config.firewall, Vec::new(), functions, config.workers, old).finish()
-    })
+    Config::load_with(path, |config, files| compile(files, &config.firewall, functions, config.workers, old).finish())
 }
 
 /// What is known of built-in functions.

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 
-use super::load::load;
+use super::{load::load, run::home};
 use crate::{
     base::Generation,
     cluster::Cluster,
@@ -13,6 +13,7 @@ use crate::{
     observe::LogControl,
     policy::RuleSet,
     session::{Shared, Snapshot},
+    taps::Home,
 };
 
 /// Re-reads the configuration; calls come one after the other.
@@ -22,6 +23,8 @@ pub(super) struct Reloader {
     cluster: Cluster,
     /// The rules whose counters are shown.
     counted: Arc<ArcSwap<RuleSet>>,
+    /// Where the allow list keeps what it has learned.
+    store: Arc<ArcSwapOption<Home>>,
     log: LogControl,
     turn: Mutex<()>,
 }
@@ -33,9 +36,10 @@ impl Reloader {
         shared: Arc<Shared>,
         cluster: Cluster,
         counted: Arc<ArcSwap<RuleSet>>,
+        store: Arc<ArcSwapOption<Home>>,
         log: LogControl,
     ) -> Self {
-        Self { path, shared, cluster, counted, log, turn: Mutex::new(()) }
+        Self { path, shared, cluster, counted, store, log, turn: Mutex::new(()) }
     }
 
     /// Reads the file anew. The faults, as text, if it does not hold.
@@ -62,6 +66,7 @@ impl Reloader {
         let generation = Generation(old.generation.0 + 1);
         let rules = Arc::new(rules);
         self.counted.store(Arc::clone(&rules));
+        self.store.store(home(&config, &self.path).map(Arc::new));
         let snapshot = Snapshot::new(generation, Arc::clone(&config), rules, views, Some(&old));
         self.shared.publish(snapshot);
         self.shared.pools.retain(|key| {

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::{
     runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
@@ -29,11 +29,12 @@ use crate::{
     cluster::Cluster,
     config::{Admin, Config},
     observe::{self, Metrics, NodeFacts, Repeats, RuleFacts, Words},
-    policy::{HitKind, RuleSet},
+    policy::{HitKind, On, RuleSet},
     pool::Pools,
     route::{Health, RouteReason},
     session::{Admission, Hashing, Keys, Shared, Singles, Snapshot},
     sql::{Functions, Misroutes, ShapeKey},
+    taps::{self, Home, Learner},
     wire::scram::MockSecret,
 };
 
@@ -67,9 +68,12 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.workers).map(|_| Mailbox::new()).unzip();
     let views = (0..config.databases.len()).filter_map(|i| cluster.view(i)).collect();
     let pools = Arc::new(Pools::new(config.workers));
+    let store = Arc::new(ArcSwapOption::new(home(&config, path).map(Arc::new)));
+    let reader = Arc::clone(&store);
+    let learner = Learner::start(move || reader.load().as_ref().map(|home| (**home).clone()))?;
     let counted = Arc::new(ArcSwap::new(Arc::clone(&rules)));
-    let metrics = Arc::new(metrics(&config, &cluster, &pools, &counted)?);
-    let (suspect, forward) = (cluster.clone(), mailboxes.clone());
+    let metrics = Arc::new(metrics(&config, &cluster, &pools, &counted, &learner)?);
+    let (suspect, forward, teller) = (cluster.clone(), mailboxes.clone(), learner.clone());
     let shared = Arc::new(Shared {
         snapshot: ArcSwap::from_pointee(Snapshot::new(Generation(1), Arc::clone(&config), rules, views, None)),
         pools,
@@ -88,6 +92,17 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         draining: AtomicBool::new(false),
         clock,
         suspect: Box::new(move |node| suspect.suspect(node)),
+        learn: Box::new(move |lesson, count| {
+            teller.tell(taps::Lesson {
+                listed_for: Arc::clone(&lesson.listed_for),
+                fingerprint: lesson.fingerprint.to_string(),
+                text: Arc::clone(&lesson.text),
+                kind: lesson.kind,
+                tables: Arc::clone(&lesson.tables),
+                allowed: lesson.on == On::TheList,
+                count,
+            })
+        }),
         forward_cancel: Box::new(move |worker, pid| {
             if let Some(mailbox) = forward.get(worker) {
                 mailbox.tell(Letter::Cancel(pid));
@@ -102,7 +117,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     for (index, inbox) in inboxes.into_iter().enumerate() {
         workers::start(index, inbox, &shared, &brain)?;
     }
-    let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), counted, log));
+    let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), counted, store, log));
 
     runtime.block_on(async {
         if tokio::time::timeout(FIRST_LOOK, cluster.ready()).await.is_err() {
@@ -125,6 +140,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         }
         signals.until_asked(&reloader).await;
         drain(&shared, &mailboxes, &handles).await;
+        learner.finish();
         cluster.shutdown();
         Ok(ExitCode::SUCCESS)
     })
@@ -182,6 +198,13 @@ async fn drain(shared: &Arc<Shared>, mailboxes: &[Mailbox], doors: &[Door]) {
     tracing::info!(clients = shared.clients(), "leaving");
 }
 
+/// Where the allow list keeps what it has learned.
+pub(super) fn home(config: &Config, path: &Path) -> Option<Home> {
+    let list = &config.firewall.allow_list;
+    let base = path.parent().unwrap_or(Path::new(""));
+    list.store.as_ref().map(|store| Home { path: base.join(store), capacity: list.capacity })
+}
+
 fn bind_admin(admin: &Admin) -> io::Result<std::net::TcpListener> {
     std::net::TcpListener::bind(admin.listen)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", admin.listen)))
@@ -192,8 +215,9 @@ fn metrics(
     cluster: &Cluster,
     pools: &Arc<Pools>,
     rules: &Arc<ArcSwap<RuleSet>>,
+    learner: &Learner,
 ) -> io::Result<Metrics> {
-    let words = Words { reasons: RouteReason::WORDS, pins: crate::session::PIN_REASONS, taps: &[] };
+    let words = Words { reasons: RouteReason::WORDS, pins: crate::session::PIN_REASONS, taps: &["learn"] };
     let (cluster, pools) = (cluster.clone(), Arc::clone(pools));
     let nodes = move || {
         let (views, pools) = (cluster.views(), pools.all());
@@ -219,15 +243,17 @@ fn metrics(
         });
         facts.collect()
     };
-    let rules = Arc::clone(rules);
+    let (rules, learner) = (Arc::clone(rules), learner.clone());
     let rules = move || {
         let rules = rules.load();
         let facts = rules.hits().map(|(section, name, hits)| RuleFacts {
             section: section.as_str(),
             rule: Arc::clone(name),
-            hits: HitKind::ALL.map(|kind| (kind.as_str(), hits.total(kind))),
+            hits: HitKind::ALL.map(|kind| (kind.as_str(), hits.total(kind))).to_vec(),
         });
-        facts.collect()
+        let hits = vec![("overflow", learner.overflow())];
+        let overflow = RuleFacts { section: "firewall", rule: "allow-list".into(), hits };
+        facts.chain([overflow]).collect()
     };
     Metrics::new(config.workers, words, nodes, rules).map_err(io::Error::other)
 }

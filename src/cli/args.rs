@@ -27,10 +27,56 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Run the examples in rule files
     Test(TestArgs),
+    /// Show the statements the allow list has learned, and put those on it that wait
+    #[command(subcommand)]
+    Firewall(FirewallCommand),
     /// Start a throw-away primary with two replicas and serve them
     Demo(super::demo::Arguments),
     /// Print the JSON Schema of the configuration; that of rule files is under $defs
     Schema,
+}
+
+/// What can be done with the store of the allow list.
+#[derive(Debug, Subcommand)]
+pub enum FirewallCommand {
+    /// Print what is on the list, in the form of the store
+    Export {
+        /// Which configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Also what was only seen
+        #[arg(long)]
+        all: bool,
+    },
+    /// Print one line for each statement, those that wait for somebody's word first
+    Review {
+        /// Which configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Only statements that nobody has sent for so many days
+        #[arg(long, value_name = "DAYS")]
+        unseen_days: Option<u32>,
+    },
+    /// Put statements on the list that were only seen
+    Promote {
+        /// Which configuration
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// All that wait
+        #[arg(long, conflicts_with = "fingerprints")]
+        all: bool,
+        /// Which ones
+        #[arg(required_unless_present = "all", value_name = "FINGERPRINT")]
+        fingerprints: Vec<String>,
+    },
+}
+
+impl FirewallCommand {
+    /// The configuration file.
+    pub fn config(&self) -> &std::path::Path {
+        let (Self::Export { config, .. } | Self::Review { config, .. } | Self::Promote { config, .. }) = self;
+        &config.config
+    }
 }
 
 /// Which configuration.

@@ -31,7 +31,7 @@ pub fn test(args: &TestArgs, out: &mut dyn Write) -> io::Result<ExitCode> {
 fn run(files: &[PathBuf], functions: std::sync::Arc<crate::sql::Functions>) -> (Tested, Option<Faults>) {
     let mut tested = Tested::default();
     let made = config::load_rules(files, |rules| {
-        let compiled = compile(rules, &Firewall::default(), Vec::new(), functions, 1, None);
+        let compiled = compile(rules, &Firewall::default(), functions, 1, None);
         tested = compiled.tested;
         compiled.finish()
     });

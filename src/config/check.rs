@@ -10,7 +10,9 @@ use super::{
     SessionGuard, auth,
     encryption::{self, Files},
     fault::{At, Findings},
-    hostport, nodes, raw, unbuilt, users,
+    hostport, nodes, raw,
+    rules::AllowListMode,
+    unbuilt, users,
     value::{OneOrMany, Origin, Spanned},
     verifier,
     words::{ConsistencyWord, ResetMode},
@@ -39,7 +41,7 @@ pub(super) fn check(raw: &raw::Raw, files: Files<'_>, findings: &mut Findings) -
         admin: raw.admin.value.as_ref().and_then(|admin| self::admin(admin, findings)),
         log: log(&raw.log.value, findings),
         session_guard: session_guard(&raw.session_guard.value),
-        firewall: firewall(&raw.firewall.value),
+        firewall: firewall(&raw.firewall.value, findings),
         rules: raw.rules.value.0.iter().map(|glob| glob.value.clone()).collect(),
     }
 }
@@ -237,8 +239,12 @@ fn session_guard(raw: &raw::RawSessionGuard) -> SessionGuard {
     }
 }
 
-fn firewall(raw: &raw::RawFirewall) -> Firewall {
+fn firewall(raw: &raw::RawFirewall, findings: &mut Findings) -> Firewall {
     let list = &raw.allow_list.value;
+    let modes = std::iter::once(&list.default).chain(list.principals.value.iter().map(|principal| &principal.mode));
+    for mode in modes.filter(|mode| mode.value != AllowListMode::Off && list.store.value.is_none()) {
+        findings.fault(&mode.at, "an allow list needs a file", "firewall: { allow_list: { store: … } }");
+    }
     let principal = |raw: &raw::RawPrincipal| Principal {
         user: raw.user.value.clone(),
         database: raw.database.value.clone(),
@@ -253,6 +259,7 @@ fn firewall(raw: &raw::RawFirewall) -> Firewall {
             capacity: list.capacity.value.0 as usize,
             default: list.default.value,
             principals: list.principals.value.iter().map(principal).collect(),
+            learned: Arc::default(),
         },
     }
 }

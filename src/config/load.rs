@@ -51,6 +51,11 @@ impl Config {
             }
             config.auth.hba = Some(Arc::new(hba));
         }
+        if let Some((_, config)) = &mut config
+            && let Some(file) = config.firewall.allow_list.store.as_ref().map(|store| base.join(store))
+        {
+            config.firewall.allow_list.learned = Arc::new(store(&file, &mut findings));
+        }
         let mut compiled = None;
         if let Some((raw, config)) = &config {
             let mut files: Vec<PathBuf> = Vec::new();
@@ -182,6 +187,23 @@ pub fn load_rules<T>(
         }
     };
     findings.close(compiled)
+}
+
+/// The store of the allow list. That it is not there yet is no fault: it is written when something is learned.
+fn store(path: &Path, findings: &mut Findings) -> rules::Store {
+    if !path.exists() {
+        return rules::Store::default();
+    }
+    let mut own = Findings::new(&path.display().to_string());
+    let store = match read(path) {
+        Ok(text) => rules::read_store(&text, &mut own),
+        Err(faults) => {
+            findings.add(faults);
+            None
+        }
+    };
+    findings.add(own.into_parts().0);
+    store.unwrap_or_default()
 }
 
 /// One rule file; its faults and warnings are added to those of the configuration.

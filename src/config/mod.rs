@@ -31,7 +31,7 @@ use crate::{
 pub use fault::{At, Fault, Faults, Warning};
 pub use hba::Hba;
 pub use load::{load_rules, rule_files};
-use rules::{AllowListMode, FirewallMode, Glob, Hint};
+use rules::{AllowListMode, FirewallMode, Glob, Hint, Store};
 pub use schema::json_schema;
 
 /// A checked configuration. Every reference resolves, every number is in range.
@@ -448,11 +448,19 @@ pub struct AllowList {
     pub default: AllowListMode,
     /// The most specific one that fits counts.
     pub principals: Vec<Principal>,
+    /// What the store holds.
+    pub learned: Arc<Store>,
 }
 
 impl Default for AllowList {
     fn default() -> Self {
-        Self { store: None, capacity: 10_000, default: AllowListMode::Off, principals: Vec::new() }
+        Self {
+            store: None,
+            capacity: 10_000,
+            default: AllowListMode::Off,
+            principals: Vec::new(),
+            learned: Arc::default(),
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use super::{
     check,
     fault::{At, Findings},
     raw,
-    rules::AllowListMode,
     words::Invalidation,
 };
 
@@ -30,12 +29,6 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
             findings.fault(at, message, allowed);
         }
     };
-    let list = &raw.firewall.value.allow_list.value;
-    let modes = std::iter::once(&list.default).chain(list.principals.value.iter().map(|principal| &principal.mode));
-    for mode in modes {
-        refuse(mode.value != AllowListMode::Off, &mode.at, "\"off\"");
-    }
-    refuse(list.store.value.is_some(), &list.store.at, "null");
     for user in &raw.users.value {
         refuse(user.rate.value.is_some(), &user.rate.at, "null");
     }

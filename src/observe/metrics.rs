@@ -51,7 +51,7 @@ pub struct RuleFacts {
     /// Its name.
     pub rule: Arc<str>,
     /// How often which verdict came of it.
-    pub hits: [(&'static str, u64); 4],
+    pub hits: Vec<(&'static str, u64)>,
 }
 
 /// Registered once; handles are passed.

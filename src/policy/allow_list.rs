@@ -1,12 +1,12 @@
 //! Learned statements: whom the list is for, and what is on it.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use super::principal::Identity;
 use crate::{
     config::{
         self,
-        rules::{AllowListMode, FirewallMode, Glob},
+        rules::{AllowListMode, FirewallMode, Glob, ListedFor},
     },
     sql::Fingerprint,
 };
@@ -31,13 +31,15 @@ impl AllowListing {
 pub(super) struct AllowList {
     principals: Vec<config::Principal>,
     default: AllowListMode,
-    /// One more than there are principals.
+    /// Whom each list is for; one more than there are principals.
+    listed_for: Vec<Arc<ListedFor>>,
+    /// What is on it.
     known: Vec<HashSet<Fingerprint>>,
 }
 
 impl Default for AllowList {
     fn default() -> Self {
-        Self { principals: Vec::new(), default: AllowListMode::Off, known: Vec::new() }
+        Self { principals: Vec::new(), default: AllowListMode::Off, listed_for: Vec::new(), known: Vec::new() }
     }
 }
 
@@ -46,16 +48,29 @@ impl Default for AllowList {
 pub(super) enum Listed {
     /// It is on it.
     Known,
-    /// It is to be learned.
+    /// It is to be learned, or was.
     Learn,
     /// It is not on it.
     Unknown(FirewallMode),
 }
 
 impl AllowList {
-    /// A list as it is configured, with what was learned for each entry and, last, for the default.
-    pub(super) fn new(settings: &config::AllowList, known: Vec<HashSet<Fingerprint>>) -> Self {
-        Self { principals: settings.principals.clone(), default: settings.default, known }
+    /// A list as it is configured, with what the store allows for each entry and, last, for the default.
+    pub(super) fn new(settings: &config::AllowList) -> Self {
+        let listed_for = settings.principals.iter().map(ListedFor::from).chain([ListedFor::anybody()]);
+        let listed_for: Vec<Arc<ListedFor>> = listed_for.map(Arc::new).collect();
+        let known = listed_for.iter().map(|whom| {
+            let statements = settings.learned.list(whom).map(|list| list.statements.as_slice()).unwrap_or_default();
+            let allowed = statements.iter().filter(|statement| statement.allowed);
+            allowed.filter_map(|statement| statement.fingerprint.parse().ok()).collect()
+        });
+        let known = known.collect();
+        Self { principals: settings.principals.clone(), default: settings.default, listed_for, known }
+    }
+
+    /// Whom the list of an entry is for.
+    pub(super) fn listed_for(&self, listing: AllowListing) -> Option<&Arc<ListedFor>> {
+        self.listed_for.get(listing.entry)
     }
 
     /// Nobody is subject to it.
@@ -137,7 +152,7 @@ mod tests {
             ],
             ..config::AllowList::default()
         };
-        let list = AllowList::new(&settings, vec![HashSet::new(); 4]);
+        let list = AllowList::new(&settings);
         for (user, application, mode, entry) in [
             ("anna", "x", AllowListMode::Learn, 0),
             ("app", "x", AllowListMode::Detect, 1),

@@ -1,9 +1,6 @@
 //! Rule files → [`RuleSet`]. Everything that is wrong with the rules is told at once; a rule that does not hold makes none.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     allow_list::AllowList,
@@ -20,7 +17,7 @@ use crate::{
         Fault, Faults, Firewall, Warning,
         rules::{After, FirewallAction, FirewallMode, FirewallVerdict, RoutingAction, Rule, RuleFile, Run, When},
     },
-    sql::{Fingerprint, Functions},
+    sql::Functions,
 };
 
 /// What was made of rule files.
@@ -47,7 +44,6 @@ impl Compiled {
 pub fn compile(
     files: &[RuleFile],
     firewall: &Firewall,
-    learned: Vec<HashSet<Fingerprint>>,
     functions: Arc<Functions>,
     workers: usize,
     old: Option<&RuleSet>,
@@ -57,7 +53,7 @@ pub fn compile(
     let default = firewall.mode.unwrap_or(FirewallMode::Protect);
     let some = files.iter().any(|file| !file.firewall.is_empty());
     maker.rules.unreadable = firewall.mode.or_else(|| some.then_some(FirewallMode::Protect));
-    maker.rules.allow_list = AllowList::new(&firewall.allow_list, learned);
+    maker.rules.allow_list = AllowList::new(&firewall.allow_list);
     let counters = |section, name: &Arc<str>| {
         let kept = old.and_then(|old| old.hits.get(&(section, Arc::clone(name))));
         kept.cloned().unwrap_or_else(|| Arc::new(Hits::new(workers)))

@@ -25,4 +25,4 @@ pub use hits::{HitKind, Hits};
 pub use judgements::{Judgements, Moment};
 pub use principal::{Identity, Principal};
 pub use rule_set::RuleSet;
-pub use verdict::{Denial, Matched, ResultLimit, RouteOrder, RoutePlace, Section, Verdict};
+pub use verdict::{Denial, Lesson, Matched, On, ResultLimit, RouteOrder, RoutePlace, Section, Verdict};

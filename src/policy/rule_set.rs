@@ -8,14 +8,14 @@ use super::{
     hits::{HitKind, Hits},
     judgements::Moment,
     principal::{Identity, Principal},
-    verdict::{Denial, Matched, ResultLimit, RouteOrder, Section, Verdict},
+    verdict::{Denial, Lesson, Matched, On, ResultLimit, RouteOrder, Section, Verdict},
 };
 use crate::{
     base::SqlState,
     config::rules::{After, FirewallMode, Function, RouteTo, Run},
     sql::{
         Facts,
-        facts::{Kind, Verb},
+        facts::{Kind, Name, Verb},
     },
 };
 
@@ -232,6 +232,25 @@ impl RuleSet {
         }
     }
 
+    /// What is to be remembered of a statement; `None`: it cannot be read.
+    fn lesson(&self, principal: &Principal, facts: &Facts, text: &Text<'_>, on: On) -> Option<Lesson> {
+        let name = |name: &Name| match &name.schema {
+            Some(schema) => format!("{schema}.{}", name.name),
+            None => name.name.to_string(),
+        };
+        let mut tables: Vec<String> = facts.reads.iter().chain(&facts.writes).map(name).collect();
+        tables.sort();
+        tables.dedup();
+        Some(Lesson {
+            listed_for: Arc::clone(self.allow_list.listed_for(principal.listing)?),
+            fingerprint: text.fingerprint()?,
+            text: text.normalized()?.into(),
+            kind: facts.kind.as_str(),
+            tables: tables.into(),
+            on,
+        })
+    }
+
     fn own(&self, name: &'static str) -> Option<(&Arc<str>, &Arc<Hits>)> {
         self.hits.get_key_value(&(Section::Firewall, Arc::from(name))).map(|((_, name), hits)| (name, hits))
     }
@@ -244,11 +263,12 @@ impl RuleSet {
         let mode = match self.allow_list.look_up(principal.listing, || text.fingerprint()) {
             Listed::Known => return,
             Listed::Learn => {
-                verdict.learn = true;
+                verdict.lesson = self.lesson(principal, facts, text, On::TheList);
                 return;
             }
             Listed::Unknown(mode) => mode,
         };
+        verdict.lesson = self.lesson(principal, facts, text, On::Trial);
         let message = "statement refused by the SQL firewall: it is not on the allow list";
         self.unknown(Some(mode), ALLOW_LIST, message, verdict);
     }

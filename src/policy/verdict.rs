@@ -7,8 +7,9 @@ use crate::{
     base::SqlState,
     config::{
         MaxLag,
-        rules::{RouteTo, Safety},
+        rules::{ListedFor, RouteTo, Safety},
     },
+    sql::Fingerprint,
 };
 
 /// The part of a rule file that a rule stands in.
@@ -125,7 +126,33 @@ pub struct Verdict {
     /// Every rule that matched, in order.
     pub matched: Box<[Matched]>,
     /// The allow list wants to know of it.
-    pub learn: bool,
+    pub lesson: Option<Lesson>,
+}
+
+/// What the allow list remembers of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lesson {
+    /// Whose list.
+    pub listed_for: Arc<ListedFor>,
+    /// The statement's public id.
+    pub fingerprint: Fingerprint,
+    /// With `$n` in the place of values.
+    pub text: Arc<str>,
+    /// Its kind, as `explain` names it.
+    pub kind: &'static str,
+    /// Relations it reads or writes.
+    pub tables: Arc<[String]>,
+    /// Whether it is allowed from now on.
+    pub on: On,
+}
+
+/// What was learned of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// It is on the list.
+    TheList,
+    /// It came while nothing was to be learned: somebody has to promote it.
+    Trial,
 }
 
 impl Verdict {

@@ -1,6 +1,6 @@
 //! The rules, as they concern one session: every door asks here before anything of a message is carried out.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 
 use super::{guard::Standing, refusal::Refusal, state::Session, worker::Worker};
 use crate::{
@@ -50,6 +50,11 @@ pub(super) enum Protocol {
     Simple,
     Extended,
 }
+
+/// Statements that are told to the allow list at a time; those that are more come again.
+const MOST_LESSONS: usize = 10_000;
+/// The tap's place in [`crate::observe::Words::taps`].
+const LEARN: usize = 0;
 
 /// Parameters that drivers send by themselves: a rule against SET is not meant for them.
 const USUAL: [&str; 8] = [
@@ -167,7 +172,10 @@ impl Session {
     }
 
     /// A statement runs, or is refused: the rules that matched it are counted, and the firewall's are told of.
-    pub(super) fn count_matches(&self, verdict: &Verdict) {
+    pub(super) fn count_matches(&self, verdict: &Rc<Verdict>) {
+        if verdict.lesson.is_some() {
+            self.worker.lessons.borrow_mut().note(verdict);
+        }
         if verdict.matched.is_empty() {
             return;
         }
@@ -238,7 +246,32 @@ impl Session {
     }
 }
 
+/// What the allow list is to hear of: each statement once, with how often it came since the last time.
+#[derive(Default)]
+pub(super) struct Lessons(HashMap<*const Verdict, (Rc<Verdict>, u64)>);
+
+impl Lessons {
+    fn note(&mut self, verdict: &Rc<Verdict>) {
+        if let Some((_, count)) = self.0.get_mut(&Rc::as_ptr(verdict)) {
+            *count += 1;
+        } else if self.0.len() < MOST_LESSONS {
+            self.0.insert(Rc::as_ptr(verdict), (Rc::clone(verdict), 1));
+        }
+    }
+}
+
 impl Worker {
+    /// Tells the allow list what it is to learn. Never waits.
+    pub(super) fn tell_lessons(&self) {
+        let lessons = std::mem::take(&mut *self.lessons.borrow_mut());
+        for (verdict, count) in lessons.0.into_values() {
+            let Some(lesson) = &verdict.lesson else { continue };
+            if !(self.shared.learn)(lesson, count) {
+                self.metrics.tap_dropped(LEARN);
+            }
+        }
+    }
+
     /// May a client begin with these parameters? They are set like any others.
     pub(super) fn police_login(
         &self,

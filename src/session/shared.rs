@@ -19,7 +19,7 @@ use crate::{
     base::{Clock, Generation, NodeId},
     config::{Config, Database, Secret, User},
     observe::{Metrics, QUIET, Repeated, Repeats},
-    policy::RuleSet,
+    policy::{Lesson, RuleSet},
     pool::Pools,
     route::ClusterView,
     wire::scram::{DEFAULT_ITERATIONS, MockSecret},
@@ -91,6 +91,9 @@ fn usual_iterations<'a>(accounts: impl Iterator<Item = &'a Arc<Account>>) -> u32
     counts.into_iter().max_by_key(|(_, count)| *count).map_or(DEFAULT_ITERATIONS, |(iterations, _)| iterations)
 }
 
+/// Hears of statements; see [`Shared::learn`].
+type Learn = Box<dyn Fn(&Lesson, u64) -> bool + Send + Sync>;
+
 /// Everything workers share.
 pub struct Shared {
     /// The present generation.
@@ -127,6 +130,8 @@ pub struct Shared {
     pub clock: Clock,
     /// Asks the control plane to look at a node at once. Never blocks.
     pub suspect: Box<dyn Fn(NodeId) + Send + Sync>,
+    /// Tells the allow list of a statement that came so often; false: there was no room. Never blocks.
+    pub learn: Learn,
     /// Hands a CancelRequest for a session (by pid) to its worker. Never blocks.
     pub forward_cancel: Box<dyn Fn(usize, u32) + Send + Sync>,
 }

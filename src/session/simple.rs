@@ -105,11 +105,10 @@ impl Session {
         self.group_controls = false;
         let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
         let verdict = self.consult(&classified.known, text, Protocol::Simple);
-        if let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple) {
-            let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
-            if here < total || !Local::of(facts, text).is_some_and(|local| local.is_about_us()) {
-                return self.refuse_query(total, &refusal).await;
-            }
+        let about_us = matches!(facts.verb, Verb::Show | Verb::Unknown)
+            && Local::of(facts, text).is_some_and(|local| local.is_about_us());
+        if !about_us && let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple) {
+            return self.refuse_query(total, &refusal).await;
         }
         if here == total && self.answered_here(facts, total) {
             return Ok(());

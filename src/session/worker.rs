@@ -14,6 +14,7 @@ use super::{
     account::Account,
     cancel::Handle,
     half_open::HalfOpen,
+    rules::Lessons,
     shared::Shared,
     statements::Intern,
     unseen::{Stamp, Unseen, Words},
@@ -44,6 +45,7 @@ pub struct Worker {
     pub buffers: Rc<Buffers>,
     pub(super) classifier: RefCell<Classifier>,
     pub(super) judgements: RefCell<Judgements>,
+    pub(super) lessons: RefCell<Lessons>,
     pub(super) misroutes: Arc<Misroutes>,
     pub(super) intern: Rc<Intern>,
     pub(super) dice: RefCell<Dice>,
@@ -112,6 +114,7 @@ impl Worker {
             buffers: Rc::new(buffers),
             classifier: RefCell::new(classifier),
             judgements: RefCell::new(Judgements::new(JUDGEMENTS)),
+            lessons: RefCell::default(),
             misroutes,
             intern: Rc::default(),
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
@@ -242,6 +245,7 @@ impl Worker {
 
     /// Sessions should end when they are idle, and no others begin.
     pub fn drain(&self) {
+        self.tell_lessons();
         self.half_open.end();
         for handle in self.sessions.borrow().values() {
             handle.end();
@@ -250,6 +254,7 @@ impl Worker {
 
     /// Closes what has been idle too long, and warms what should be. About once a second.
     pub fn sweep(&self) {
+        self.tell_lessons();
         let now = Instant::now();
         if self.since.get().is_none_or(|since| now.saturating_duration_since(since) >= STALE) {
             self.since.set(Some(now));

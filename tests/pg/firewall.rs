@@ -1,5 +1,7 @@
 //! The firewall: every kind of rule at every door, and that a refusal is like any error of a server at the same place.
 
+mod allow_list;
+
 use std::fs;
 
 use crate::{
@@ -11,10 +13,12 @@ use crate::{
 };
 
 pub fn cases() -> Vec<Case> {
-    Vec::from(cases!("firewall", Pgsluice:
+    let mut cases = allow_list::cases();
+    cases.extend(cases!("firewall", Pgsluice:
         every_rule_at_every_door, harmless_statements_pass, what_was_prepared_is_judged_again_after_a_reload,
         a_login_is_a_door, a_function_call_is_a_door, what_cannot_be_read_is_refused, a_rule_may_only_watch,
-        the_error_is_the_rules, rules_are_for_whom_they_name, a_bad_rule_file_changes_nothing, rules_see_the_moment))
+        the_error_is_the_rules, rules_are_for_whom_they_name, a_bad_rule_file_changes_nothing, rules_see_the_moment));
+    cases
 }
 
 const TABLE: &str = "drop table if exists t cascade; create table t(id int primary key, v text); \

@@ -1,6 +1,9 @@
 //! Address blocks.
 
-use std::net::IpAddr;
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 /// An address and which of its bits count. As in PostgreSQL, bits that do not count may be anything, and an IPv4 block says nothing
 /// of IPv6 addresses.
@@ -42,6 +45,17 @@ impl Range {
     pub fn contains(&self, address: IpAddr) -> bool {
         let (family, bits) = bits(address.to_canonical());
         family == self.family && (bits ^ self.bits) & self.mask == 0
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ones = self.mask.count_ones();
+        let network = self.bits & self.mask;
+        match self.family {
+            Family::V4 => write!(f, "{}/{ones}", Ipv4Addr::from_bits(network as u32)),
+            Family::V6 => write!(f, "{}/{ones}", Ipv6Addr::from_bits(network)),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Patterns for names: `*`, `?`, `[a-z]`.
 
+use std::fmt;
+
 /// A pattern for one name. Most are plain names, which cost a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Glob {
@@ -31,6 +33,16 @@ impl Glob {
             Self::Exact(exact) => **exact == *name,
             Self::Pattern(pattern) => pattern.matches(name),
         }
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "*",
+            Self::Exact(name) => name,
+            Self::Pattern(pattern) => pattern.as_str(),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rule files: text → typed rules, each with its place. What they mean is policy's concern.
 
 mod glob;
+mod learned;
 mod raw;
 mod read;
 mod words;
@@ -9,9 +10,13 @@ use std::time::Duration;
 
 pub use self::{
     glob::{Glob, NameGlob},
+    learned::{Learned, LearnedList, ListedFor, Store},
     words::{AllowListMode, CopyPeer, FirewallMode, Hint, KINDS, Presence, RouteTo, STATEMENTS, Share, StatementCount},
 };
-pub(super) use read::{read, schema};
+pub(super) use self::{
+    learned::read as read_store,
+    read::{read, schema},
+};
 
 use super::{
     MaxLag,

@@ -22,7 +22,7 @@ fn compiled(texts: &[&str], firewall: &Firewall) -> Compiled {
         .enumerate()
         .map(|(i, text)| RuleFile::parse(&format!("{i}.yaml"), text).unwrap_or_else(|faults| panic!("{faults}")).0)
         .collect();
-    compile(&files, firewall, Vec::new(), functions(), 1, None)
+    compile(&files, firewall, functions(), 1, None)
 }
 
 fn rules(text: &str) -> Arc<RuleSet> {
@@ -235,7 +235,7 @@ fn counters_survive_a_reload() {
     let text = "firewall: [{ name: a, when: { statement: truncate }, deny: {} }]";
     let file = || RuleFile::parse("a.yaml", text).expect("a rule file").0;
     let make = |old: Option<&RuleSet>| {
-        compile(&[file()], &Firewall::default(), Vec::new(), functions(), 1, old).finish().expect("rules that hold").0
+        compile(&[file()], &Firewall::default(), functions(), 1, old).finish().expect("rules that hold").0
     };
     let old = make(None);
     let hits = |rules: &RuleSet| Arc::clone(rules.hits().find(|(_, name, _)| ***name == *"a").expect("the rule").2);
