@@ -158,6 +158,7 @@ pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, C
             unnamed: None,
             flushes: None,
             residue: None,
+            borrower: None,
             target: Arc::new(CancelTarget { address: pool.address.clone(), tls, key }),
             epoch,
             born: now,

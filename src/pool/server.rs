@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{Params, Prepared, Residue, StatementId};
+use super::{Owner, Params, Prepared, Residue, StatementId};
 use crate::{
     net::{Address, Stream},
     tls::TowardsServers,
@@ -63,6 +63,8 @@ pub struct Server {
     pub flushes: Option<bool>,
     /// What unseen code may have left in it.
     pub residue: Option<Residue>,
+    /// Whom it was lent to last.
+    pub borrower: Option<Owner>,
     /// For CancelRequest.
     pub target: Arc<CancelTarget>,
     /// The node's incarnation when it was dialled.

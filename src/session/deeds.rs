@@ -70,6 +70,8 @@ pub(super) struct Deeds {
     pub leaves_identity: Option<Identity>,
     /// And the server does not take that any more (the role was dropped).
     pub identity_is_gone: bool,
+    /// What the session's sequences gave it last is asked for.
+    pub recalls: bool,
     /// A statement of the request has been noted.
     begun: bool,
     /// What a server was asked in front of the request, and for which schema.
@@ -204,7 +206,8 @@ impl Deeds {
             | Effect::DeallocateAll => self.living = true,
             Effect::Load => self.load = true,
             Effect::Execute(_) => self.residue = true,
-            Effect::ExportSnapshot | Effect::SessionValue => {}
+            Effect::ExportSnapshot => {}
+            Effect::SessionValue => self.recalls = true,
             Effect::OpaqueCode => self.opaque = true,
         }
     }
@@ -279,6 +282,11 @@ impl Session {
             self.deeds.leaves_identity = Identity::left_by(facts);
         }
         self.deeds.note(facts);
+        let path = self.params.value("search_path").is_some_and(|path| path.contains("pg_temp"));
+        if facts.kind == Kind::Ddl && (path || self.deeds.touched.contains_key("search_path")) {
+            // What is created without a schema is perhaps temporary.
+            self.deeds.living = true;
+        }
         if unseen::is_unseen_anyway(facts) {
             self.deeds.residue = true;
             return;

@@ -244,6 +244,13 @@ impl Session {
         for _ in 0..server.reset_for(self.owner, &mut self.outgoing.bytes) {
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
         }
+        self.recalls |= std::mem::take(&mut self.deeds.recalls);
+        if server.borrower.replace(self.owner) != Some(self.owner) && self.recalls {
+            // What another client's sequences gave it is nobody else's to see; without it the server says 55000, as to a new session.
+            crate::wire::frontend::query(&mut self.outgoing.bytes, b"DISCARD SEQUENCES");
+            self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+            server.unnamed = None;
+        }
         if let Some(question) = question {
             crate::wire::frontend::query(&mut self.outgoing.bytes, question.as_bytes());
             self.feed.queue.push(Owed::attempt());

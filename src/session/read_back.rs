@@ -18,8 +18,8 @@ use crate::{
 
 /// What lives on in a server's session beyond a transaction, in the order of [`LIVE`].
 const LIVING: &str = "EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
-    EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace=pg_catalog.pg_my_temp_schema()),\
-    EXISTS(SELECT FROM pg_catalog.pg_locks WHERE locktype='advisory' AND pid=pg_catalog.pg_backend_pid()),\
+    EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()),\
+    EXISTS(SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()),\
     EXISTS(SELECT FROM pg_catalog.pg_cursors WHERE is_holdable),\
     EXISTS(SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql)";
 const LIVE: [Feature; 5] =
@@ -29,8 +29,15 @@ const LIVE: [Feature; 5] =
 /// view; what belongs to one transaction, or cannot be read, is not of the session.
 const SETTINGS: &str = "SELECT 'listed','role',pg_catalog.current_setting('role') UNION ALL \
     SELECT 'listed','session_authorization',pg_catalog.current_setting('session_authorization') UNION ALL \
-    SELECT 'listed',name,pg_catalog.current_setting(name) FROM pg_catalog.pg_settings WHERE source='session' \
-    AND name NOT IN ('transaction_isolation','transaction_read_only','transaction_deferrable','seed')";
+    SELECT 'listed',name,pg_catalog.current_setting(name) FROM pg_catalog.pg_settings WHERE source = 'session' \
+    AND name <> ALL ('{transaction_isolation,transaction_read_only,transaction_deferrable,seed}')";
+
+/// A question of ours, written with ` = ` and its like, that asks PostgreSQL's own operators whatever the search_path puts in front of them.
+pub(super) fn of_the_system(question: &str) -> String {
+    [" = ", " <> ", " >= ", " ~ ", " ~* ", " || "].into_iter().fold(question.to_owned(), |text, operator| {
+        text.replace(operator, &format!(" OPERATOR(pg_catalog.{}) ", operator.trim()))
+    })
+}
 
 impl Session {
     /// Judges the statements that have run and were not known; asks the server if need be. Those that may run unseen code for the first
@@ -139,7 +146,7 @@ impl Session {
         let mut columns: Vec<String> = names.keys().map(|name| current_setting(name)).collect();
         let look = deeds.living || deeds.opaque;
         if look {
-            columns.push(LIVING.to_owned());
+            columns.push(of_the_system(LIVING));
         }
         if !columns.is_empty() {
             let mut sql = format!("SELECT {}", columns.join(","));
@@ -147,7 +154,7 @@ impl Session {
             let listed = deeds.opaque || deeds.rolled_back;
             if listed {
                 sql.push(';');
-                sql.push_str(SETTINGS);
+                sql.push_str(&of_the_system(SETTINGS));
             }
             if deeds.opaque {
                 self.ask_for_dotted(&deeds.dotted, &names, &mut sql);

@@ -87,6 +87,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 owner: worker.owner(),
                 prepared_by_sql: std::collections::HashMap::new(),
                 deeds: Deeds::default(),
+                recalls: false,
                 floor: Floor::None,
                 serializable: false,
                 last: Default::default(),

@@ -145,6 +145,8 @@ pub(super) struct Session {
     /// What statements prepared by SQL do to the session when they run, if anything.
     pub prepared_by_sql: HashMap<Box<str>, Prepared>,
     pub deeds: Deeds,
+    /// It has asked what its sequences gave it last (currval, lastval).
+    pub recalls: bool,
     pub floor: Floor,
     /// A standby has said that the user's or the database's default isolation is not for it.
     pub serializable: bool,

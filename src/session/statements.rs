@@ -14,7 +14,7 @@ use crate::{
     pool::{Params, StatementId},
     relay::Misnamed,
     sql::{
-        Classified, Facts, StringRules,
+        self, Classified, Facts, StringRules,
         facts::{Effect, Verb},
     },
     wire::{HEAD_BYTES, Oids, backend::ResultType, frontend::Parse, next_head},
@@ -33,6 +33,8 @@ pub(super) struct Statement {
     pub copies_in: bool,
     /// DEALLOCATE ALL or DISCARD ALL.
     pub forgets_names: bool,
+    /// A plan made of it holds the time at which it was made.
+    pub tells_time: bool,
     /// It does nothing to the session and controls no transaction.
     pub is_plain: bool,
     /// Other prepared statements it names, and those of them that it deallocates.
@@ -67,6 +69,8 @@ pub(super) struct Named {
     schema: u64,
     /// Which of the session's Parses it is.
     pub birth: u32,
+    /// For one that nobody else may use, its own.
+    own: u64,
     /// What the client was told it gives. Of the unnamed statement, which most drivers make anew each time, the session knows it.
     told: Option<Rc<Cell<Option<ResultType>>>>,
 }
@@ -92,14 +96,19 @@ impl Named {
 
     /// Its identity for a session with these settings.
     pub(super) fn id(&self, params: &Params) -> StatementId {
-        StatementId(self.base ^ (u128::from(params.meaning()) << 32) ^ u128::from(self.schema).rotate_right(17))
+        let shared = self.base ^ (u128::from(params.meaning()) << 32) ^ u128::from(self.schema).rotate_right(17);
+        StatementId(shared ^ (u128::from(self.own) << 64))
     }
 
     /// Its identity as a server's unnamed statement, which is made by one Parse of one session and never shared.
     pub(super) fn own_id(&self, params: &Params, pid: u32) -> StatementId {
-        let own = (u64::from(pid) << 32 | u64::from(self.birth)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        StatementId(self.id(params).0 ^ u128::from(own))
+        StatementId(self.id(params).0 ^ u128::from(own(pid, self.birth)))
     }
+}
+
+/// A number for one Parse of one session.
+fn own(pid: u32, birth: u32) -> u64 {
+    (u64::from(pid) << 32 | u64::from(birth)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Statement {
@@ -146,10 +155,12 @@ impl Session {
     /// The statement of a Parse.
     pub(super) fn statement(&self, parse: &Parse<'_>) -> Named {
         self.births.set(self.births.get().wrapping_add(1));
+        let (statement, birth) = (self.worker.interned(parse.text, parse.oids, self.strings), self.births.get());
         Named {
-            statement: self.worker.interned(parse.text, parse.oids, self.strings),
+            own: if statement.tells_time { own(self.pid, birth) } else { 0 },
+            statement,
             schema: self.worker.shared.schema(),
-            birth: self.births.get(),
+            birth,
             told: (!parse.name.is_empty()).then(Rc::default),
         }
     }
@@ -193,6 +204,7 @@ impl Worker {
             local: Local::of(facts, text).filter(|local| oids.raw().is_empty() || local.is_about_us()),
             copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
+            tells_time: sql::tells_time(text, rules),
             is_plain: facts.effects.is_empty() && facts.tx.is_empty(),
             names_in_sql: names_in_sql(facts).map(Into::into).collect(),
             deallocates: deallocated(facts).map(Into::into).collect(),

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::dotted;
+use super::{dotted, read_back::of_the_system};
 use crate::{
     pool::quote_literal,
     sql::{
@@ -245,7 +245,10 @@ impl Words {
 
     /// `names` is a list of literals, perhaps empty.
     fn question(&self, names: &str) -> String {
-        QUESTION.replace("$names", names).replace("$session", &self.session).replace("$queries", &self.queries)
+        of_the_system(QUESTION)
+            .replace("$names", names)
+            .replace("$session", &self.session)
+            .replace("$queries", &self.queries)
     }
 }
 
@@ -253,21 +256,22 @@ impl Words {
 /// pg_type, 1255 pg_proc, 1259 pg_class, 2604 pg_attrdef, 2606 pg_constraint, 2617 pg_operator, 2618 pg_rewrite, 3256 pg_policy. Calls of
 /// built-in functions are not in pg_depend, so the stored trees are searched for them.
 ///
-/// `r` is what is reached from a name: partitions and children, what views and rules read, tables that a foreign key changes.
+/// `r` is what is reached from a name: partitions and children, what views and rules read, tables that a foreign key changes. It is asked
+/// under the client's search_path, so its operators are written out ([`of_the_system`]).
 const QUESTION: &str = "WITH RECURSIVE names(name) AS MATERIALIZED (SELECT pg_catalog.unnest(ARRAY[$names]::pg_catalog.text[])), \
     calls(session, queries) AS MATERIALIZED (SELECT \
-      ':funcid (' || pg_catalog.string_agg(oid::pg_catalog.text, '|') FILTER (WHERE proname IN ($session)) || ') ', \
+      ':funcid (' || pg_catalog.string_agg(oid::pg_catalog.text, '|') FILTER (WHERE proname = ANY (ARRAY[$session]::pg_catalog.name[])) || ') ', \
       ':funcid (' || pg_catalog.string_agg(oid::pg_catalog.text, '|') || ') ' \
-      FROM pg_catalog.pg_proc WHERE pronamespace = 11 AND proname IN ($queries)), \
+      FROM pg_catalog.pg_proc WHERE pronamespace = 11 AND proname = ANY (ARRAY[$queries]::pg_catalog.name[])), \
     r(oid, name) AS (\
       SELECT c.oid, n.name FROM names n JOIN pg_catalog.pg_class c ON c.relname = n.name::pg_catalog.name \
-        WHERE c.oid >= 16384 AND c.relkind IN ('r','p','v','m','f') \
+        WHERE c.oid >= 16384 AND c.relkind = ANY ('{r,p,v,m,f}') \
       UNION SELECT n.oid, r.name FROM r, LATERAL (\
         SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = r.oid \
         UNION ALL SELECT d.refobjid FROM pg_catalog.pg_rewrite w JOIN pg_catalog.pg_depend d \
           ON d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259 WHERE w.ev_class = r.oid \
         UNION ALL SELECT conrelid FROM pg_catalog.pg_constraint \
-          WHERE confrelid = r.oid AND contype = 'f' AND (confdeltype IN ('c','n','d') OR confupdtype IN ('c','n','d'))\
+          WHERE confrelid = r.oid AND contype = 'f' AND (confdeltype = ANY ('{c,n,d}') OR confupdtype = ANY ('{c,n,d}'))\
       ) n(oid) WHERE n.oid >= 16384) \
     SELECT 'plain', name FROM names \
     UNION ALL SELECT DISTINCT 'unseen', r.name FROM r JOIN pg_catalog.pg_class c ON c.oid = r.oid, calls WHERE c.relkind = 'f' \
@@ -279,32 +283,32 @@ const QUESTION: &str = "WITH RECURSIVE names(name) AS MATERIALIZED (SELECT pg_ca
       OR EXISTS (SELECT FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid AND \
         (p.polqual::pg_catalog.text ~ calls.queries OR p.polwithcheck::pg_catalog.text ~ calls.queries)) \
       OR EXISTS (SELECT FROM pg_catalog.pg_proc f \
-        WHERE f.oid >= 16384 AND f.pronargs >= 1 AND f.proargtypes[0] = c.reltype AND f.prolang NOT IN (12, 13)) \
+        WHERE f.oid >= 16384 AND f.pronargs >= 1 AND f.proargtypes[0] = c.reltype AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid \
-        WHERE d.refclassid = 1255 AND f.prolang NOT IN (12, 13) AND (\
-        (d.classid = 1259 AND (d.objid = c.oid OR d.objid IN (SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid))) \
-        OR (d.classid = 2604 AND d.objid IN (SELECT a.oid FROM pg_catalog.pg_attrdef a WHERE a.adrelid = c.oid)) \
-        OR (d.classid = 2606 AND d.objid IN (SELECT k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid)) \
-        OR (d.classid = 2618 AND d.objid IN (SELECT w.oid FROM pg_catalog.pg_rewrite w WHERE w.ev_class = c.oid)) \
-        OR (d.classid = 3256 AND d.objid IN (SELECT p.oid FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid)))) \
+        WHERE d.refclassid = 1255 AND f.prolang <> ALL ('{12,13}') AND (\
+        (d.classid = 1259 AND (d.objid = c.oid OR d.objid = ANY (SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid))) \
+        OR (d.classid = 2604 AND d.objid = ANY (SELECT a.oid FROM pg_catalog.pg_attrdef a WHERE a.adrelid = c.oid)) \
+        OR (d.classid = 2606 AND d.objid = ANY (SELECT k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid)) \
+        OR (d.classid = 2618 AND d.objid = ANY (SELECT w.oid FROM pg_catalog.pg_rewrite w WHERE w.ev_class = c.oid)) \
+        OR (d.classid = 3256 AND d.objid = ANY (SELECT p.oid FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid)))) \
     UNION ALL SELECT DISTINCT 'shadowed', f.proname::pg_catalog.text FROM pg_catalog.pg_proc f \
-      WHERE f.oid >= 16384 AND f.prolang NOT IN (12, 13) \
+      WHERE f.oid >= 16384 AND f.prolang <> ALL ('{12,13}') \
       AND EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.pronamespace = 11 AND b.proname = f.proname) \
     UNION ALL SELECT 'everywhere', '' WHERE \
       EXISTS (SELECT FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc f ON f.oid = o.oprcode \
-        WHERE o.oid >= 16384 AND f.prolang NOT IN (12, 13)) \
+        WHERE o.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM pg_catalog.pg_cast k JOIN pg_catalog.pg_proc f ON f.oid = k.castfunc \
-        WHERE k.oid >= 16384 AND f.prolang NOT IN (12, 13)) \
+        WHERE k.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM pg_catalog.pg_amproc a JOIN pg_catalog.pg_proc f ON f.oid = a.amproc \
-        WHERE f.oid >= 16384 AND f.prolang NOT IN (12, 13)) \
+        WHERE f.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM calls, pg_catalog.pg_constraint k WHERE k.contypid >= 16384 AND (k.conbin::pg_catalog.text ~ calls.session \
         OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid \
-          WHERE d.classid = 2606 AND d.objid = k.oid AND d.refclassid = 1255 AND f.prolang NOT IN (12, 13)))) \
+          WHERE d.classid = 2606 AND d.objid = k.oid AND d.refclassid = 1255 AND f.prolang <> ALL ('{12,13}')))) \
       OR EXISTS (SELECT FROM calls, pg_catalog.pg_type t WHERE t.oid >= 16384 AND (t.typdefaultbin::pg_catalog.text ~ calls.session \
         OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid \
-          WHERE d.classid = 1247 AND d.objid = t.oid AND d.refclassid = 1255 AND f.prolang NOT IN (12, 13)))) \
+          WHERE d.classid = 1247 AND d.objid = t.oid AND d.refclassid = 1255 AND f.prolang <> ALL ('{12,13}')))) \
     UNION ALL (SELECT DISTINCT 'mentioned', m.name FROM pg_catalog.pg_proc f, \
       LATERAL (SELECT (pg_catalog.regexp_matches(f.prosrc, '''([[:alpha:]_][[:alnum:]_$]*([.][[:alpha:]_][[:alnum:]_$]*)+)''|\\mset\\s+(?:(?:local|session)\\s+)?([[:alpha:]_][[:alnum:]_$]*([.][[:alpha:]_][[:alnum:]_$]*)+)', 'gi'))) x(found), \
       LATERAL (SELECT COALESCE(x.found[1], x.found[3])) m(name) \
-      WHERE f.oid >= 16384 AND f.prolang NOT IN (12, 13) AND f.prosrc ~* '\\mset' LIMIT 500) \
+      WHERE f.oid >= 16384 AND f.prolang <> ALL ('{12,13}') AND f.prosrc ~* '\\mset' LIMIT 500) \
     UNION ALL SELECT 'end', ''";

@@ -35,6 +35,7 @@ mod rewrite;
 mod routing;
 mod rules;
 mod script;
+mod shared;
 mod standby;
 mod state;
 mod tls;
@@ -113,6 +114,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(hostile::cases());
     cases.extend(standby::cases());
     cases.extend(rewrite::cases());
+    cases.extend(shared::cases());
     cases.extend(state::cases());
     cases.extend(lost::cases());
     cases.extend(prepared::cases());

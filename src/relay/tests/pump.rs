@@ -50,6 +50,7 @@ impl Wires {
             unnamed: None,
             flushes: None,
             residue: None,
+            borrower: None,
             target: Arc::new(CancelTarget { address: Address::new("nowhere", 0), tls: Default::default(), key }),
             epoch: 0,
             born: now,

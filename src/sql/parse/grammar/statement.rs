@@ -59,6 +59,10 @@ impl Walk<'_> {
             NodeRef::UpdateStmt(n) => {
                 self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node);
                 self.modify_act(n.where_clause.as_deref(), &n.from_clause, n.relation.as_ref());
+                if n.relation.as_ref().is_some_and(|table| table.relname == "pg_settings") {
+                    // Its rule calls set_config with whatever the WHERE finds.
+                    self.effect(Effect::OpaqueCode);
+                }
                 (Verb::Update, Kind::Write)
             }
             NodeRef::DeleteStmt(n) => {
