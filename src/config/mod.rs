@@ -272,7 +272,7 @@ pub struct User {
 /// `users[].rate`: as many statements may come at once, and come again evenly over the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Statements, ≥ 1.
+    /// Statements, 1 to 1,000,000.
     pub statements: NonZeroU32,
     /// A second, a minute or an hour.
     pub per: Duration,

@@ -29,9 +29,6 @@ pub(super) fn unsupported(raw: &raw::Raw, findings: &mut Findings) {
             findings.fault(at, message, allowed);
         }
     };
-    for user in &raw.users.value {
-        refuse(user.rate.value.is_some(), &user.rate.at, "null");
-    }
     for (_, database) in &raw.databases.value.0 {
         let cache = &database.cache.value;
         refuse(cache.enabled.value, &cache.enabled.at, "false");

@@ -1,6 +1,6 @@
 //! Typed readers over the tree. Each says what is wrong and goes on, and describes itself for the JSON Schema.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use serde_json::{Value as Json, json};
 
@@ -153,7 +153,9 @@ impl Value for super::MaxLag {
     }
 }
 
-const RATES: &str = "statements a second such as 100 or 100/s, or 600/m, 5000/h; at least 1";
+const RATES: &str = "statements a second such as 100 or 100/s, or 600/m, 5000/h; from 1 to 1000000";
+/// More in any unit is no limit that could be kept.
+const HIGHEST_RATE: u32 = 1_000_000;
 
 impl Value for super::Rate {
     fn read(tree: &Tree, findings: &mut Findings) -> Option<Self> {
@@ -165,12 +167,13 @@ impl Value for super::Rate {
                 "h" => 3600,
                 _ => return None,
             };
-            Some(Self { statements: number.trim().parse().ok()?, per: Duration::from_secs(seconds) })
+            let statements = number.trim().parse::<NonZeroU32>().ok().filter(|n| n.get() <= HIGHEST_RATE)?;
+            Some(Self { statements, per: Duration::from_secs(seconds) })
         })
     }
 
     fn schema() -> Json {
-        json!({ "type": ["integer", "string"], "minimum": 1, "pattern": "^([0-9]+(/[smh])?|\\$\\{.*)$" })
+        json!({ "type": ["integer", "string"], "minimum": 1, "maximum": HIGHEST_RATE, "pattern": "^([0-9]+(/[smh])?|\\$\\{.*)$" })
     }
 }
 

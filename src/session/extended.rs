@@ -109,6 +109,12 @@ impl Session {
             if item.refused.is_some() {
                 return;
             }
+            if item.tag == tag::EXECUTE {
+                item.refused = self.execute_refused_by_rate(item.statement.as_ref()).map(Box::new);
+                if item.refused.is_some() {
+                    return;
+                }
+            }
             let ruled = self.is_ruled();
             let Some(statement) = item.statement.as_ref().filter(|statement| ruled || !statement.is_plain) else {
                 continue;

@@ -24,6 +24,7 @@ mod local;
 mod lookup;
 mod place;
 mod probe;
+mod rate;
 mod read_back;
 mod refusal;
 mod route_shown;

@@ -103,6 +103,9 @@ impl Session {
         let facts = &classified.known.facts;
         self.take_seat();
         self.group_controls = false;
+        if let Some(refusal) = self.refused_by_rate(facts) {
+            return self.refuse_query(total, &refusal).await;
+        }
         let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
         let verdict = self.consult(&classified.known, text, Protocol::Simple);
         let about_us = matches!(facts.verb, Verb::Show | Verb::Unknown)
@@ -192,6 +195,9 @@ impl Session {
         };
         if matches!(self.tx, Tx::Failed(_)) {
             refusal = Some(failed());
+        }
+        if let Some(too_many) = self.call_refused_by_rate() {
+            refusal = Some(too_many);
         }
         if let Some(refusal) = refusal {
             return self.refuse_query(total, &refusal).await;

@@ -31,6 +31,7 @@ mod nodes;
 mod pools;
 mod prepared;
 mod random;
+mod rate;
 mod rewrite;
 mod routing;
 mod rules;
@@ -104,6 +105,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(identity::cases());
     cases.extend(lookup::cases());
     cases.extend(limits::cases());
+    cases.extend(rate::cases());
     cases.extend(clients::cases());
     cases.extend(crowd::cases());
     cases.extend(routing::cases());

@@ -213,7 +213,8 @@ async fn account(question: &Question, secret: Secret, old: Option<Arc<Account>>)
     if let Some(old) = old.as_ref().filter(|old| *old.user == user) {
         return Some(Arc::clone(old));
     }
-    let made = move || Account::new(Arc::new(user), old.as_deref());
+    let known = configured.cloned();
+    let made = move || Account::new(Arc::new(user), old.as_deref()).sharing_rate_of(known.as_ref());
     // A password in clear text is hashed.
     question.worker.shared.hashing.run(made).await.map(Arc::new)
 }
