@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, ops::Range};
 
 use memchr::memmem;
 
-use super::{Ack, Asked, Names, Owed, ReplyQueue, Show, What};
+use super::{Ack, Asked, Names, Owed, ReplyQueue, Show, What, copy::Strays};
 use crate::{
     base::SqlState,
     pool::{NAME_PREFIX, Prepared, StatementId},
@@ -84,6 +84,8 @@ pub struct Feed {
     pub status: Option<TxStatus>,
     /// The server waits for CopyData.
     pub copy_in: bool,
+    /// What was sent into the present COPY beside data.
+    pub strays: Strays,
     /// Something the client can act on has been passed on: there is no way back.
     pub delivered: bool,
     /// See [`Attempt`].
@@ -157,6 +159,7 @@ impl Feed {
     /// Ready for the next exchange; keeps the transaction status.
     pub fn reset(&mut self) {
         self.copy_in = false;
+        self.strays = Strays::default();
         self.delivered = false;
         self.attempt = Attempt::Final;
         (self.misrouted, self.too_isolated) = (false, false);
@@ -178,6 +181,7 @@ impl Feed {
         self.queue.clear();
         self.left = 0;
         self.copy_in = false;
+        self.strays = Strays::default();
         self.status = None;
         self.skipping = false;
         self.fatal = None;
@@ -311,7 +315,23 @@ impl Feed {
             }
             (tag::NOTICE_RESPONSE, _) => Ok(for_client),
             (tag::NOTIFICATION_RESPONSE, _) => Ok(Move::Pass),
-            (tag::ERROR_RESPONSE, _) => self.on_error(body, what, show),
+            (tag::ERROR_RESPONSE, _) => {
+                let error = self.on_error(body, what, show)?;
+                self.count_strays(what);
+                Ok(error)
+            }
+            (tag::READY_FOR_QUERY, Some(What::Strays)) => {
+                self.status = Some(TxStatus::parse(body).map_err(|_| malformed)?);
+                self.skipping = false;
+                Ok(if self.strays.answers(show) && !self.mute { Move::Pass } else { Move::Drop })
+            }
+            (tag::CLOSE_COMPLETE, Some(What::Strays)) => {
+                self.queue.pop();
+                self.strays.settle(show);
+                // The client's group waits for a Sync, though the server does not.
+                self.skipping = show == Show::Swallow && !self.strays.group_over && !self.mute;
+                Ok(Move::Drop)
+            }
             (tag::READY_FOR_QUERY, Some(What::Query | What::Sync)) => {
                 self.status = Some(TxStatus::parse(body).map_err(|_| malformed)?);
                 self.copy_in = false;
@@ -403,6 +423,7 @@ impl Feed {
     }
 
     fn complete(&mut self, show: Show, body: &[u8]) {
+        self.strays.end_well();
         if show == Show::Pass {
             self.delivered = true;
             match body {
@@ -472,6 +493,7 @@ impl Feed {
             return Ok(Move::Drop);
         }
         self.delivered = true;
+        let misplaced = self.strays.words_of(body);
         if what == Some(What::Query)
             && matches!(sqlstate, SqlState::UNDEFINED_STATEMENT | SqlState::IN_FAILED_TRANSACTION)
             && let Some((sqlstate, error)) = self.lent_error.take()
@@ -499,8 +521,13 @@ impl Feed {
                 instead
             }
         };
+        if let Some(words) = misplaced {
+            // The last that is heard of it.
+            self.mute = true;
+            return Ok(Move::Instead(with_words(body, SqlState::PROTOCOL_VIOLATION, &words)));
+        }
         if self.overdue && sqlstate == SqlState::QUERY_CANCELED && instead.is_none() {
-            return Ok(Move::Instead(with_message(body, b"canceling statement due to statement timeout")));
+            return Ok(Move::Instead(with_words(body, sqlstate, "canceling statement due to statement timeout")));
         }
         // An injected Parse that fails is the failure of the client's own request, so even that error is the client's.
         Ok(instead.map_or(Move::Pass, Move::Instead))
@@ -563,16 +590,20 @@ impl Feed {
     }
 }
 
-/// The same ErrorResponse with another message.
-fn with_message(body: &[u8], message: &[u8]) -> Box<[u8]> {
+/// The same ErrorResponse with another code and message.
+fn with_words(body: &[u8], code: SqlState, message: &str) -> Box<[u8]> {
     let mut fields = Vec::with_capacity(body.len() + message.len());
     for field in body.split(|byte| *byte == 0).filter(|field| !field.is_empty()) {
-        match field.split_first() {
-            Some((b'M', _)) => {
-                fields.push(b'M');
-                fields.extend_from_slice(message);
-            }
-            _ => fields.extend_from_slice(field),
+        let words = match field[0] {
+            b'C' => code.as_str(),
+            b'M' => message,
+            _ => "",
+        };
+        if words.is_empty() {
+            fields.extend_from_slice(field);
+        } else {
+            fields.push(field[0]);
+            fields.extend_from_slice(words.as_bytes());
         }
         fields.push(0);
     }
@@ -607,6 +638,6 @@ fn owed_name(what: Option<What>) -> &'static str {
         Some(What::DescribeStatement) => "ParameterDescription",
         Some(What::DescribePortal) => "RowDescription",
         Some(What::Execute) => "the end of an Execute",
-        Some(What::Sync) => "ReadyForQuery",
+        Some(What::Sync | What::Strays) => "ReadyForQuery",
     }
 }

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod client;
+mod copy;
 mod feed;
 mod order;
 mod pump;
@@ -12,7 +13,7 @@ mod pump;
 pub use buffers::{Buffers, Bulk};
 pub use client::{Client, ClientGone};
 pub use feed::{Attempt, Feed, Misnamed, Violation};
-pub use order::{Ack, Asked, Names, Owed, ReplyQueue, Show, What};
+pub use order::{Ack, Asked, NO_SUCH, Names, Owed, ReplyQueue, Show, What};
 pub use pump::{Exchange, Outcome, Outgoing, Until};
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::{pool::StatementId, wire::backend::ResultType};
 
+/// A statement name that means nothing: whatever is done with it changes nothing, and using it fails.
+pub const NO_SUCH: &[u8] = b"pgsluice_none";
+
 /// Which request a reply answers; it decides which message ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
@@ -23,6 +26,8 @@ pub enum What {
     Execute,
     /// ReadyForQuery.
     Sync,
+    /// As many ReadyForQuery as come before a CloseComplete: the answers to Syncs that were sent into a COPY which has failed.
+    Strays,
 }
 
 /// Who gets the reply.
@@ -171,7 +176,7 @@ impl ReplyQueue {
         let keep = self
             .owed
             .iter()
-            .position(|owed| matches!(owed, Owed::Reply { what: What::Sync, .. }))
+            .position(|owed| matches!(owed, Owed::Reply { what: What::Sync | What::Strays, .. }))
             .unwrap_or(self.owed.len());
         self.owed.drain(..keep)
     }

@@ -9,7 +9,7 @@ use super::{Attempt, Buffers, Client, ClientGone, Feed, Violation};
 use crate::{
     pool::Server,
     wire::{
-        HEAD_BYTES, WireError,
+        WireError,
         frontend::{self, tag},
         next_head,
     },
@@ -114,6 +114,10 @@ impl Exchange<'_> {
     /// Moves bytes until `until` holds or something ends it. Can be given up and started again at any point.
     pub fn poll(&mut self, cx: &mut Context<'_>, until: Until) -> Poll<Outcome> {
         loop {
+            if std::mem::take(&mut self.feed.strays.lost_place) {
+                return Poll::Ready(Outcome::ClientBroke(WireError::LostPlace));
+            }
+            self.feed.strays.ask(self.outgoing);
             // To the server first: without the request there is nothing to wait for.
             let sending = match self.outgoing.poll_send(cx, self.server) {
                 Poll::Ready(Ok(())) => false,
@@ -327,19 +331,20 @@ impl Exchange<'_> {
                     self.feed.copy_in = false;
                     moved = true;
                 }
-                // The server ignores both during COPY (protocol documentation, "COPY Operations"), so they need not travel.
+                // The server ignores both during COPY (protocol documentation, "COPY Operations"). But if it has just failed, a Sync is
+                // what it waits for, or one more to be answered.
                 tag::SYNC | tag::FLUSH => {
-                    if self.client.pending().len() < head.total() {
-                        return Ok(moved);
+                    let Some(frame) = self.client.pending().get(..head.total()) else { return Ok(moved) };
+                    if head.tag == tag::SYNC {
+                        self.outgoing.bytes.extend_from_slice(frame);
+                        self.feed.strays.pass_sync();
                     }
                     self.client.consume(head.total());
                     moved = true;
                 }
-                _ => {
-                    // The server says an error and then that it has lost its place in the stream; the tag is all it looks at.
-                    let Some(frame) = self.client.pending().get(..HEAD_BYTES) else { return Ok(moved) };
-                    self.outgoing.bytes.extend_from_slice(frame);
-                    self.client.consume(HEAD_BYTES);
+                // To a server in COPY it is an error, and the end. One whose COPY has just failed takes it like any message.
+                other => {
+                    self.feed.strays.misplace(other, &mut self.outgoing.bytes);
                     self.feed.copy_in = false;
                     moved = true;
                 }

@@ -84,7 +84,11 @@ impl Session {
         if std::mem::take(&mut self.feed.copy_in) {
             frontend::copy_fail(&mut self.outgoing.bytes, "the client has left");
         }
-        if std::mem::take(&mut self.group_open) {
+        let open = std::mem::take(&mut self.group_open);
+        self.feed.strays.ask(&mut self.outgoing);
+        if self.feed.count_unheard_strays() {
+            self.feed.strays.ask(&mut self.outgoing);
+        } else if open {
             frontend::sync(&mut self.outgoing.bytes);
             self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
         }

@@ -138,7 +138,7 @@ impl Session {
                     }
                     self.tx = Tx::Idle;
                     // A Query behind a failed message of an open group was skipped as well: its group still waits for a Sync.
-                    self.group_open = !load.ends_cycle() || self.feed.skipping;
+                    self.group_open = !(load.ends_cycle() || self.feed.strays.group_over) || self.feed.skipping;
                     if self.feed.is_settled() {
                         self.settle_names();
                         self.settle_server();

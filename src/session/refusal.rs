@@ -16,7 +16,7 @@ use crate::{
     base::SqlState,
     observe::Sent,
     policy::Verdict,
-    relay::{Ack, Owed, Until, What},
+    relay::{Ack, NO_SUCH, Owed, Until, What},
     route::{RouteReason, Wish},
     sql::Shape,
     wire::{
@@ -70,9 +70,6 @@ impl Refusal {
         out.into()
     }
 }
-
-/// A statement name that means nothing: it is closed right before it is used.
-pub(super) const NO_SUCH: &[u8] = b"pgsluice_none";
 
 /// In the place of a request: something the server fails at. The client hears the refusal instead of what the server says to it.
 struct Failing(Box<[u8]>);

@@ -51,6 +51,9 @@ pub enum WireError {
         /// Number of parameters.
         parameters: u16,
     },
+    /// A message came inside a COPY that has no place there.
+    #[error("terminating connection because protocol synchronization was lost")]
+    LostPlace,
     /// A packet before login has an impossible length.
     #[error("invalid length of startup packet")]
     BadStartupLength {

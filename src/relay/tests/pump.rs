@@ -12,6 +12,7 @@ use crate::{
     net::{Address, Stream},
     pool::{BackendKey, CancelTarget, Params, Prepared, Server},
     relay::{Attempt, Buffers, Client, ClientGone, Exchange, Feed, Outcome, Outgoing, Until, Violation},
+    wire::WireError,
 };
 
 /// More than the sockets and all buffers between them take.
@@ -313,14 +314,14 @@ async fn a_server_that_breaks_the_protocol_is_known_to() {
 }
 
 #[tokio::test]
-async fn sync_and_flush_do_not_travel_inside_a_copy() {
+async fn syncs_travel_inside_a_copy_and_flushes_do_not() {
     let mut wires = Wires::new("query");
     wires.feed.copy_in = true;
     say(&mut wires.program, "d:1 S H d:2 S c Q:next").await;
     say(&mut wires.backend, "N:x").await;
     assert!(wires.step(Until::Settled).await.is_none());
     // The Flush behind CopyDone is ours.
-    assert_eq!(wires.sent().await, "d:1 d:2 c H");
+    assert_eq!(wires.sent().await, "d:1 S d:2 S c H");
     assert_eq!(decode(wires.client.pending()), "Q:next");
     assert!(!wires.feed.copy_in);
     say(&mut wires.backend, "C:COPY Z:I").await;
@@ -338,17 +339,50 @@ async fn copy_data_in_pieces_arrives_whole() {
         tokio::task::yield_now().await;
         assert!(wires.step(Until::Settled).await.is_none());
     }
-    assert_eq!(wires.sent().await, "d:abcdef f:no H");
+    assert_eq!(wires.sent().await, "d:abcdef S f:no H");
 }
 
 #[tokio::test]
-async fn anything_else_inside_a_copy_is_the_servers_to_refuse() {
-    let mut wires = Wires::new("query");
-    wires.feed.copy_in = true;
-    say(&mut wires.program, "d:1 Q:select").await;
-    assert!(wires.step(Until::Settled).await.is_none());
-    // Its head is passed on, and nothing after it.
-    assert!(!wires.feed.copy_in && wires.outgoing.is_done());
+async fn anything_else_inside_a_copy_waits_and_the_copy_is_failed() {
+    let ours = b"SERROR\0VERROR\0C57014\0MCOPY from stdin failed: pgsluice: unexpected message\0\0";
+    let table = [(encode("E:22P04"), "E:22P04 Z:I", false), (message(b'E', ours), "E:08P01", true)];
+    for (error, heard, lost) in table {
+        let mut wires = Wires::new("query");
+        wires.feed.copy_in = true;
+        say(&mut wires.program, "d:1 Q:select").await;
+        assert!(wires.step(Until::Settled).await.is_none());
+        assert!(!wires.feed.copy_in && wires.outgoing.is_done());
+        assert_eq!(wires.sent().await, "d:1 f:pgsluice: unexpected message\0");
+        assert_eq!(decode(wires.client.pending()), "Q:select");
+        wires.backend.write_all(&[error, encode("Z:I")].concat()).await.unwrap();
+        let outcome = wires.pump(Until::Settled).await;
+        assert_eq!(matches!(outcome, Outcome::ClientBroke(WireError::LostPlace)), lost, "{outcome:?}");
+        assert_eq!(wires.heard().await, heard);
+    }
+}
+
+/// A server in COPY ignores them, one whose COPY has failed does not; how many it has answered shows before CloseComplete.
+#[tokio::test]
+async fn syncs_inside_a_copy_are_answered_if_it_has_failed() {
+    for (owes, answers, heard, group_over) in [
+        ("query", "C:COPY Z:I", "C:COPY Z:I", false),
+        ("query", "E:22P04 Z:I 3", "E:22P04 Z:I", false),
+        ("query", "E:22P04 Z:I Z:I Z:I 3", "E:22P04 Z:I Z:I Z:I", false),
+        ("execute", "C:COPY", "C:COPY", false),
+        ("execute", "E:22P04 Z:I 3", "E:22P04", false),
+        ("execute", "E:22P04 Z:I Z:I 3", "E:22P04 Z:I", true),
+        ("execute", "E:22P04 Z:I Z:I Z:I 3", "E:22P04 Z:I Z:I", true),
+    ] {
+        let mut wires = Wires::new(owes);
+        wires.feed.copy_in = true;
+        say(&mut wires.program, "d:1 S S c").await;
+        assert!(wires.step(Until::Settled).await.is_none());
+        say(&mut wires.backend, answers).await;
+        assert!(matches!(wires.pump(Until::Settled).await, Outcome::Done), "{owes}, {answers}");
+        assert_eq!(wires.heard().await, heard, "{owes}, {answers}");
+        let waits = owes == "execute" && answers.starts_with('E') && !group_over;
+        assert_eq!((wires.feed.strays.group_over, wires.feed.skipping), (group_over, waits), "{owes}, {answers}");
+    }
 }
 
 #[tokio::test]

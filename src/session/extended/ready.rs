@@ -4,9 +4,9 @@ use super::{compose::Composed, gather::Item};
 use crate::{
     base::SqlState,
     pool::{Found, ServerName},
-    relay::{Ack, Names, Owed, What},
+    relay::{Ack, NO_SUCH, Names, Owed, What},
     session::{
-        refusal::{NO_SUCH, Refusal},
+        refusal::Refusal,
         state::Session,
         statements::{Named, Statement},
     },
