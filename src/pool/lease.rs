@@ -13,8 +13,10 @@ use super::{
 };
 use crate::wire::frontend;
 
-/// How long a discarded connection's backend may take to end before its place is given away all the same.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a discarded connection's backend may take to end before its place is given away all the same: less than others wait for one.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The first pause between two cancels; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// One worker's way into a pool.
 #[derive(Debug)]
@@ -180,8 +182,9 @@ impl Drop for Lease {
     }
 }
 
+/// Ends a connection that may be in the middle of anything, and waits for the backend's end.
 async fn retire(mut server: Server) {
-    cancel(&server.target, FAREWELL).await;
+    let target = Arc::clone(&server.target);
     let farewell = async {
         let mut bye = Vec::with_capacity(5);
         frontend::terminate(&mut bye);
@@ -192,6 +195,19 @@ async fn retire(mut server: Server) {
         let mut sink = vec![0u8; 16 * 1024];
         while let Ok(1..) = server.stream.read(&mut sink).await {}
     };
-    // Past the deadline the socket is closed anyway, and the server finds out.
-    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+    // More than one: a cancel may come before its statement, and behind that there may be others.
+    let cancels = async {
+        let mut pause = PAUSE;
+        loop {
+            cancel(&target, FAREWELL).await;
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    };
+    tokio::select! {
+        () = farewell => {}
+        () = cancels => {}
+        // The socket is closed anyway, and the server finds out.
+        () = tokio::time::sleep(FAREWELL) => {}
+    }
 }

@@ -130,11 +130,12 @@ impl Client {
         }
     }
 
-    /// It is gone, or as good as gone: nothing is read from it or written to it any more.
-    pub fn give_up(&mut self) {
+    /// It is gone, or as good as gone: nothing more is read from it or written to it than what it has not taken yet, which this gives.
+    pub fn give_up(&mut self) -> Vec<u8> {
         self.eof = true;
-        self.out.clear();
-        self.sent = 0;
+        let mut rest = std::mem::take(&mut self.out);
+        rest.drain(..std::mem::take(&mut self.sent));
+        rest
     }
 
     /// It has left so much untaken that nothing more is done for it.

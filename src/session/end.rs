@@ -1,6 +1,6 @@
 //! How a session ends, and what it leaves behind: nothing.
 
-use std::time::Duration;
+use std::{task::Poll, time::Duration};
 
 use super::state::Session;
 use crate::{
@@ -16,8 +16,13 @@ use crate::{
     },
 };
 
-/// What runs for a client that has left is cancelled and may take this long to end; otherwise the connection does.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// What runs for a client that has left is cancelled and may take this long to end; otherwise the connection does. Less than others wait
+/// for one.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The first pause between two cancels; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A client may take this long for its last words.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a session is over.
 #[derive(Debug)]
@@ -48,24 +53,20 @@ impl Session {
             let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
             error_response(self.client.say(), &text);
         }
-        // Whoever says goodbye in the same breath as a request still gets the answer.
-        if !matches!(end, End::Left) || !self.client.out.is_empty() {
-            // A client that does not read its last words does not keep a server connection for it.
-            let _ = tokio::time::timeout(Duration::from_secs(1), self.client.flush()).await;
+        // Whoever says goodbye in the same breath as a request still gets the answer, as far as its socket takes it now.
+        let told = std::future::poll_fn(|cx| Poll::Ready(self.client.poll_flush(cx).is_ready())).await;
+        if told {
             self.client.stream.shut_write();
         }
-        if matches!(end, End::Left) {
-            // One that said goodbye right behind a request still gets its answer, as far as its socket takes it now.
-            std::future::poll_fn(|cx| {
-                let _ = self.client.poll_flush(cx);
-                std::task::Poll::Ready(())
-            })
-            .await;
-        }
-        // What its socket says from now on (a reset, no room) is not the server's affair.
-        self.client.give_up();
+        // What its socket says from now on (a reset, no room) is not the server's affair, and the server does not wait for it.
+        let untold = self.client.give_up();
         if self.held.is_some() {
             self.clean_up().await;
+        }
+        if !told {
+            self.client.out = untold;
+            let _ = tokio::time::timeout(LAST_WORDS, self.client.flush()).await;
+            self.client.stream.shut_write();
         }
         self.worker.metrics.client_leaves(self.tenant.slot, ClientState::Idle);
         self.worker.leave(self.pid);
@@ -96,11 +97,24 @@ impl Session {
         if let Some(server) = self.held.as_ref().and_then(|held| held.lease.peek()).filter(|_| busy) {
             // It runs for nobody.
             self.handle.begin(&server.target, false);
-            self.handle.cancel();
         }
-        let drained = tokio::time::timeout(FAREWELL, Box::pin(self.pump_quietly(Until::Settled))).await;
+        let drained = tokio::time::timeout(FAREWELL, Box::pin(self.end_what_runs())).await;
         self.handle.rest();
         matches!(drained, Ok(Outcome::Done))
+    }
+
+    /// Reads what is owed to its end. More than one cancel: one may come before its statement, and behind that there may be others.
+    async fn end_what_runs(&mut self) -> Outcome {
+        let mut pause = PAUSE;
+        loop {
+            if !self.handle.is_cancel_under_way() {
+                self.handle.cancel();
+            }
+            if let Ok(outcome) = tokio::time::timeout(pause, self.pump_quietly(Until::Settled)).await {
+                return outcome;
+            }
+            pause *= 2;
+        }
     }
 
     /// The server was held when the client left: roll back, reset, give back. Whatever is not certain is thrown away.

@@ -8,7 +8,7 @@ use crate::{
     observe::LimitHit,
     relay::{ClientGone, Exchange, Outcome, Until},
     route::Outcome as NodeOutcome,
-    wire::{Head, backend::TxStatus},
+    wire::{Head, backend::TxStatus, frontend},
 };
 
 /// A client that half-closes its connection may still read its answer (as PostgreSQL lets it); one that has died looks the same.
@@ -212,6 +212,7 @@ impl Session {
                         self.feed.overdue = true;
                         self.worker.metrics.limit(LimitHit::Query);
                         self.handle.cancel();
+                        self.fail_copy();
                         continue;
                     }
                 }
@@ -228,6 +229,13 @@ impl Session {
                 Some(outcome) => return outcome,
                 None => return Outcome::ServerLost(None),
             }
+        }
+    }
+
+    /// A server that waits for a client's data hears no cancel.
+    fn fail_copy(&mut self) {
+        if self.outgoing.stream == 0 && std::mem::take(&mut self.feed.copy_in) {
+            frontend::copy_fail(&mut self.outgoing.bytes, "canceling statement due to statement timeout");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(
-        cases!("leaving", Pgsluice: a_reset_costs_no_server, what_runs_for_nobody_is_ended, settings_that_cannot_be_restored_are_one_error),
+        cases!("leaving", Pgsluice: a_reset_costs_no_server, what_runs_for_nobody_is_ended, what_has_not_begun_does_not_run_for_nobody, settings_that_cannot_be_restored_are_one_error),
     )
 }
 
@@ -118,6 +118,55 @@ fn what_runs_for_nobody_is_ended(world: &World) {
             assert_eq!(next.query("update t set v = 'kept' where id = 1").letters(), "C(UPDATE 1) Z(I)", "{what}");
         }
     }
+}
+
+/// Statements that have not begun when their client leaves, and whose one cancel would come too early, do not run for nobody.
+fn what_has_not_begun_does_not_run_for_nobody(world: &World) {
+    world.prepare(
+        "drop table if exists t cascade; create table t(id int primary key, v text); insert into t values (1, 'a')",
+    );
+    let proxy = world.start_proxy(&Setup::default().primary_only().checkout_timeout("3s"), world.cluster());
+    let before = proxy.login().value("select pg_backend_pid() from pg_class limit 1");
+    let sleep = "select pg_sleep(60) from t";
+    let long = Values::text(&[&"x".repeat(1 << 20)]);
+    let half = [frontend::parse("", "insert into t values (2, $1)", &[]), frontend::bind("", "", &long)].concat();
+    let states: [(&str, Vec<u8>, bool); 4] = [
+        ("just sent", frontend::query(sleep), true),
+        (
+            "one behind another",
+            [
+                frontend::parse("", sleep, &[]),
+                frontend::bind("", "", &Values::default()),
+                frontend::execute("", 0),
+                frontend::sync(),
+            ]
+            .concat()
+            .repeat(3),
+            true,
+        ),
+        ("a transaction", frontend::query(&format!("begin; update t set v = 'lost'; {sleep}; {sleep}")), true),
+        ("half of a message", half[..500_000].to_vec(), false),
+    ];
+    for (what, bytes, same) in states {
+        for reset in [true, false] {
+            let mut client = proxy.login();
+            // An answer to leave unread, without which there is no reset.
+            client.send(&frontend::query("select 'unread'")).expect("send");
+            let unread = client.has_something(crate::client::PATIENCE);
+            client.send(&[frontend::query("select 'unread'"), bytes.clone()].concat()).expect("send");
+            if reset && unread {
+                client.reset()
+            } else {
+                client.vanish()
+            }
+            let mut next = proxy.login();
+            let pid = next.value("select pg_backend_pid() from pg_class limit 1");
+            assert!(pid == before || !same, "{what}, reset: {reset}: {pid}");
+            assert_eq!(next.query("update t set v = 'kept' where id = 1").letters(), "C(UPDATE 1) Z(I)", "{what}");
+        }
+    }
+    let left = "select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and state = 'active' and pid <> pg_backend_pid()";
+    assert_eq!(world.superuser(left), "0");
 }
 
 /// The role that a client has set is gone when the next server is to be given it: one error per request, and the session goes on.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{
     Case, cases,
     client::{Client, Login},
-    frontend,
+    frontend::{self, Values},
     identity::words,
     lifecycle::{http, rewrite},
     world::{Proxy, Setup, World, eventually},
@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
     Vec::from(cases!("limits", Pgsluice:
         clients_of_a_user_and_of_a_database, half_open_logins_keep_nobody_out, a_login_has_one_deadline_for_all_of_it,
         a_drain_does_not_wait_for_half_open_logins, wishes_need_no_free_server, an_outage_does_not_flood_the_log,
-        statements_take_no_longer_than_allowed, idle_clients_are_cut))
+        statements_take_no_longer_than_allowed, a_copy_takes_no_longer_than_allowed, idle_clients_are_cut))
 }
 
 /// The value of a metric, by its name with labels.
@@ -281,6 +281,41 @@ fn statements_take_no_longer_than_allowed(world: &World) {
     rewrite(&proxy, "statement_timeout: 100ms", "statement_timeout: 0");
     rewrite(&proxy, "query: 700ms", "query: 0");
     eventually("no limit", || bob.query("select pg_sleep(0.8)").sqlstate().is_none());
+}
+
+/// A server that waits for data hears no cancel: its COPY is failed.
+fn a_copy_takes_no_longer_than_allowed(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let setup = Setup::default().primary_only().top("limits: { query: 300ms }");
+    let proxy = world.start_proxy(&setup, world.cluster());
+    let mut client = proxy.login();
+    let copy = "copy t from stdin";
+    let extended =
+        [frontend::parse("", copy, &[]), frontend::bind("", "", &Values::default()), frontend::execute("", 0)];
+    for (begin, status) in [(false, 'I'), (true, 'E')] {
+        for (message, end) in [(frontend::query(copy), false), ([extended.concat(), frontend::sync()].concat(), true)] {
+            if begin {
+                client.query("begin");
+            }
+            let began = Instant::now();
+            client.send(&[message, frontend::copy_data(b"1\tx\n")].concat()).expect("send");
+            let (reply, _) = client.recv_until(b'E', 1);
+            let error = reply.0.last().expect("an error");
+            assert_eq!(error.sqlstate().as_deref(), Some("57014"));
+            assert_eq!(error.field(b'M').as_deref(), Some("canceling statement due to statement timeout"));
+            assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+            // What it sends before it has heard of that is ignored, as by any server.
+            let mut rest = [frontend::copy_data(b"2\tx\n"), frontend::copy_done()].concat();
+            if end {
+                rest.extend(frontend::sync());
+            }
+            client.send(&rest).expect("send");
+            assert_eq!(client.recv_until(b'Z', 1).0.letters(), format!("Z({status})"));
+            assert_eq!(client.query("rollback").status(), Some('I'));
+            assert_eq!(client.value("select count(*) from t"), "0");
+        }
+    }
+    assert_eq!(hits(&proxy, "query"), 4.0);
 }
 
 fn idle_clients_are_cut(world: &World) {
