@@ -151,6 +151,7 @@ impl Session {
                 return self.never_ran(total).await;
             }
         }
+        self.lose_portals(facts);
         self.exchange(&mut load, wish).await?;
         if self.group_has_failed() {
             // The server never saw it.

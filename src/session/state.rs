@@ -12,6 +12,7 @@ use super::{
     cancel::Handle,
     deeds::Deeds,
     introduce::Describing,
+    local::Local,
     route_shown::LastRoute,
     rules::{Orders, Seat},
     statements::{Named, Names},
@@ -23,7 +24,7 @@ use crate::{
     pool::{Lease, Owner, Params, Pinned},
     relay::{Client, Feed, Outgoing},
     route::Floor,
-    sql::{Encoding, Known, StringRules},
+    sql::{Encoding, Facts, Known, StringRules, facts::TxVerb},
     wire::backend::{self, ResultType, TxStatus},
 };
 
@@ -192,7 +193,22 @@ impl Session {
 
     /// Is it a portal whose statement was answered here, to its end? A server would still have it, but not run it again.
     pub(super) fn is_finished(&self, portal: &[u8]) -> bool {
-        self.portals.iter().any(|p| p.finished && *p.name == *portal)
+        // In a failed transaction nothing is bound or run, which counts more.
+        self.status() != TxStatus::Failed && self.portals.iter().any(|p| p.finished && *p.name == *portal)
+    }
+
+    /// A server that has run this has lost the portals of the transaction that it ended, and those made since a savepoint. Of what was
+    /// answered here, BEGIN was before any savepoint.
+    pub(super) fn lose_portals(&mut self, facts: &Facts) {
+        for verb in &facts.tx {
+            match verb {
+                TxVerb::Commit { .. } | TxVerb::Rollback { .. } | TxVerb::PrepareTransaction => self.portals.clear(),
+                TxVerb::RollbackTo => self
+                    .portals
+                    .retain(|portal| !portal.finished || matches!(portal.statement.local, Some(Local::Begin { .. }))),
+                _ => {}
+            }
+        }
     }
 
     /// The settings that decide how literals are read.

@@ -353,6 +353,9 @@ impl Session {
             self.owe(What::Execute, Ack::Nothing, Names::Untouched);
             return Composed::Sent;
         };
+        if !statement.is_plain {
+            self.lose_portals(&statement.classified(&self.worker).known.facts);
+        }
         if statement.forgets_names {
             self.names.change_all();
             self.forget_statements();
