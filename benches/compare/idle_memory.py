@@ -111,12 +111,17 @@ def settled_kib(pid: int) -> int:
     return last
 
 
-def bytes_per_client(port: int, pid: int, clients: int, user: str, password: str, database: str, tls: bool = False) -> tuple[int, int, float]:
-    """Resident KiB with one client and with that many more, and the difference per client in bytes."""
-    wanted = clients + 200
+def allow_files(clients: int) -> None:
+    """Raises the limit on open files, also of processes started from now on, so that so many clients and a few more fit."""
+    wanted = clients + 500
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
+
+
+def bytes_per_client(port: int, pid: int, clients: int, user: str, password: str, database: str, tls: bool = False) -> tuple[int, int, float]:
+    """Resident KiB with one client and with that many more, and the difference per client in bytes."""
+    allow_files(clients)
     sessions = [session(port, user, password, database, tls)]
     try:
         before = settled_kib(pid)

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import report
-from idle_memory import bytes_per_client
+from idle_memory import allow_files, bytes_per_client
 from measure import Target, interleaved
 from servers import PASSWORD, ROOT, BenchError, Cluster, Proxy, accepts, start_pgbouncer, start_pgsluice
 from workloads import WIDE_TABLE, WORKLOADS, Cache, Rules, Setting, Workload
@@ -118,6 +118,8 @@ def main() -> int:
     with_memory = any(fnmatch.fnmatch(IDLE_MEMORY, p) for p in patterns)
     if not chosen and not with_memory:
         raise BenchError(f"no workload is called {' or '.join(patterns)}; see --help")
+    if with_memory:
+        allow_files(a.clients)
     binary = build() if "pgsluice" in a.targets else None
     with ExitStack() as stack:
         # User postgres walks through it, and PgBouncer reads its files as that user.

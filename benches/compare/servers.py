@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "benches/compare/rules"
 PASSWORD = "secret"
 POOL = 20  # server connections per node and user, in both proxies
+MOST_CLIENTS = 20000  # of both proxies: as many as anybody measures with
 
 
 class BenchError(Exception):
@@ -135,7 +136,7 @@ server_tls_sslmode = {setting.tls.value}
 auth_file = {users}
 pool_mode = {setting.bouncer_mode}
 default_pool_size = {setting.bouncer_pool}
-max_client_conn = 5000
+max_client_conn = {MOST_CLIENTS}
 ignore_startup_parameters = extra_float_digits
 log_connections = 0
 log_disconnections = 0
@@ -172,6 +173,7 @@ users:
   - {{ name: {setting.auth.role}, password: "{secret}" }}
 auth: {{ method: {setting.auth.method} }}
 admin: {{ listen: 127.0.0.1:{free_port()} }}
+limits: {{ clients: {MOST_CLIENTS} }}
 log: {{ level: warn }}
 {tls}{ruled}"""
 
