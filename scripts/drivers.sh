@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the programs in examples/drivers against pgsluice in front of a throw-away primary and two replicas.
 #
-#   scripts/drivers.sh [--target pgsluice|pgbouncer|direct] [--url URL] [DRIVER...]
+#   scripts/drivers.sh [--target pgsluice|pgbouncer|direct] [--url URL] [--tls] [DRIVER...]
 #
 #   --target pgsluice   builds it (cargo build), unless PGSLUICE_BIN names an executable; the default
 #   --target pgbouncer  session mode, to compare with
 #   --target direct     the primary itself: what the programs expect of PostgreSQL
 #   --url URL           something that runs already; no cluster is started
+#   --tls               pgsluice lets nobody in without TLS (PGSSLMODE=require)
 #
 # Packages are installed with pip, npm, go, mvn and cargo into .cache/drivers, in the versions pinned beside the
 # programs, once for each state of those files. A program with failed checks is run again on the primary itself, and
@@ -21,12 +22,14 @@ logs=$cache/logs
 limit=${DRIVERS_LIMIT:-300} # seconds per driver: a hang is a failure
 target=pgsluice
 url=
+tls=
 drivers=()
 while [ $# -gt 0 ]; do
     case $1 in
         --target) target=$2; shift 2 ;;
         --url) target=url url=$2; shift 2 ;;
-        -*) echo "usage: drivers.sh [--target pgsluice|pgbouncer|direct] [--url URL] [DRIVER...]" >&2; exit 2 ;;
+        --tls) tls=yes; shift ;;
+        -*) echo "usage: drivers.sh [--target pgsluice|pgbouncer|direct] [--url URL] [--tls] [DRIVER...]" >&2; exit 2 ;;
         *) drivers+=("$1"); shift ;;
     esac
 done
@@ -86,7 +89,8 @@ prepare() {
 }
 
 python() { PYTHONDONTWRITEBYTECODE=1 timeout "$limit" "$cache/venv/bin/python" -u "$source/python/$1"; }
-node_program() { NODE_PATH=$cache/node/node_modules timeout "$limit" node --no-deprecation "$source/node/$1"; }
+# node-postgres looks at the certificate whatever the mode.
+node_program() { NODE_EXTRA_CA_CERTS=${tls:+$work/server.crt} NODE_PATH=$cache/node/node_modules timeout "$limit" node --no-deprecation "$source/node/$1"; }
 java_program() { timeout "$limit" java -cp "$cache/classes:$cache/jars/*" "$1"; }
 
 run() {
@@ -162,6 +166,12 @@ databases:
 users: [ { name: app, password: secret } ]
 admin: { listen: 127.0.0.1:$(free_port) }
 YAML
+    if [ -n "$tls" ]; then
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+            -keyout "$work/server.key" -out "$work/server.crt" 2>"$logs/openssl.log" || { cat "$logs/openssl.log" >&2; exit 1; }
+        echo "tls: { client: { mode: require, cert: \"$work/server.crt\", key: \"$work/server.key\" } }" >>"$work/pgsluice.yaml"
+        export PGSSLMODE=require
+    fi
     "$binary" run -c "$work/pgsluice.yaml" >"$logs/pgsluice.log" 2>&1 &
     proxy=$!
 }
@@ -250,7 +260,7 @@ for driver in "${drivers[@]}"; do
     bad=$(grep -c '^FAIL ' "$log")
     printf '%-14s %-12s %7d %7d %9d %6d\n' "$driver" "$(version "$driver")" "$good" "$bad" "$installed" "$took"
     if [ "$bad" != 0 ]; then
-        if [ "$target" = pgsluice ]; then attempt "$driver" "$log.direct" "postgresql://app:secret@127.0.0.1:$PRIMARY_PORT/app"; fi
+        if [ "$target" = pgsluice ]; then PGSSLMODE=disable attempt "$driver" "$log.direct" "postgresql://app:secret@127.0.0.1:$PRIMARY_PORT/app"; fi
         grep '^FAIL ' "$log" | while IFS= read -r line; do
             where=
             # The name of a check may hold colons, but no line of the direct run begins with a whole line of this one.

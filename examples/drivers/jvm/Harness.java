@@ -12,7 +12,7 @@ class Harness {
 
     /** jdbc:postgresql://host:port/database, plus pgjdbc's own options. */
     static String jdbc(String options) {
-        return "jdbc:postgresql://" + URL.getHost() + ":" + URL.getPort() + URL.getPath() + "?sslmode=disable&" + options;
+        return "jdbc:postgresql://" + URL.getHost() + ":" + URL.getPort() + URL.getPath() + "?sslmode=" + System.getenv().getOrDefault("PGSSLMODE", "disable") + "&" + options;
     }
 
     static void equal(Object got, Object want) {

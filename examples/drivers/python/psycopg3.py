@@ -5,6 +5,7 @@ PGSLUICE_URL=postgresql://app:secret@127.0.0.1:6432/app python examples/drivers/
 """
 
 import asyncio
+import os
 import select
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -292,7 +293,7 @@ def connect_options(_):
         ({"options": "-c default_transaction_read_only=on"}, "show transaction_read_only", "on"),
         ({"client_encoding": "latin1"}, "select 'ü'", "ü"),
         ({"sslmode": "prefer"}, "select 'x'", "x"),
-        ({"sslmode": "disable", "gssencmode": "disable"}, "select 'x'", "x"),
+        ({"sslmode": os.environ.get("PGSSLMODE", "disable"), "gssencmode": "disable"}, "select 'x'", "x"),
         ({"require_auth": "scram-sha-256"}, "select 'x'", "x"),
         ({"host": f"127.0.0.1,{WHERE.hostname}", "port": f"1,{WHERE.port}"}, "select 'x'", "x"),
         ({"host": f"{WHERE.hostname},{WHERE.hostname}", "port": f"{WHERE.port},{WHERE.port}", "load_balance_hosts": "random"}, "select 'x'", "x"),
