@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{pool::StatementId, wire::backend::ResultType};
 
-/// A statement name that means nothing: whatever is done with it changes nothing, and using it fails.
+/// A statement's or portal's name that means nothing: whatever is done with it changes nothing, and using it fails.
 pub const NO_SUCH: &[u8] = b"pgsluice_none";
 
 /// Which request a reply answers; it decides which message ends it.

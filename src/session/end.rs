@@ -8,7 +8,7 @@ use crate::{
     config::Feature,
     observe::ClientState,
     pool::Params,
-    relay::{Ack, ClientGone, Names, Outcome, Owed, Show, Until, What},
+    relay::{Ack, ClientGone, NO_SUCH, Names, Outcome, Owed, Show, Until, What},
     wire::{
         WireError,
         backend::{ErrorText, Severity, TxStatus, error_response},
@@ -85,12 +85,17 @@ impl Session {
         if std::mem::take(&mut self.feed.copy_in) {
             frontend::copy_fail(&mut self.outgoing.bytes, "the client has left");
         }
-        let open = std::mem::take(&mut self.group_open);
         self.feed.strays.ask(&mut self.outgoing);
+        let open = std::mem::take(&mut self.group_open);
+        if open {
+            // The Sync of a group that has not failed commits what it did, and that is its client's to ask for: an error undoes it.
+            frontend::execute(&mut self.outgoing.bytes, NO_SUCH, 0);
+        }
         if self.feed.count_unheard_strays() {
             self.feed.strays.ask(&mut self.outgoing);
         } else if open {
             frontend::sync(&mut self.outgoing.bytes);
+            self.feed.queue.push(Owed::swallow(What::Execute, Ack::Nothing));
             self.feed.queue.push(Owed::swallow(What::Sync, Ack::Nothing));
         }
         self.feed.give_up();

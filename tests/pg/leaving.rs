@@ -9,7 +9,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(
-        cases!("leaving", Pgsluice: a_reset_costs_no_server, what_runs_for_nobody_is_ended, what_has_not_begun_does_not_run_for_nobody, settings_that_cannot_be_restored_are_one_error),
+        cases!("leaving", Pgsluice: a_reset_costs_no_server, what_runs_for_nobody_is_ended, what_has_not_begun_does_not_run_for_nobody, what_has_no_sync_is_undone, settings_that_cannot_be_restored_are_one_error),
     )
 }
 
@@ -167,6 +167,46 @@ fn what_has_not_begun_does_not_run_for_nobody(world: &World) {
     }
     let left = "select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and state = 'active' and pid <> pg_backend_pid()";
     assert_eq!(world.superuser(left), "0");
+}
+
+/// A group of messages is committed by its Sync, and by nothing that comes instead of it.
+fn what_has_no_sync_is_undone(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let limits = "limits: { idle_in_transaction: 300ms }";
+    let proxy = world.start_proxy(&Setup::default().primary_only().top(limits), world.cluster());
+    let group = |sql: &str| {
+        [frontend::parse("", sql, &[]), frontend::bind("", "", &Values::default()), frontend::execute("", 0)].concat()
+    };
+    let insert = group("insert into t values (1, 'lost')");
+    let copy = [frontend::copy_data(b"2\tlost\n"), frontend::copy_done()].concat();
+    let states: [(&str, Vec<u8>, u8); 5] = [
+        ("answered", [insert.clone(), frontend::flush()].concat(), b'C'),
+        ("answered, with more behind", [insert.clone(), frontend::flush(), group("select 1")].concat(), b'C'),
+        ("a COPY", [group("copy t from stdin"), copy.clone(), frontend::flush()].concat(), b'C'),
+        (
+            "a COPY with a Sync in it",
+            [group("copy t from stdin"), frontend::sync(), copy, frontend::flush()].concat(),
+            b'C',
+        ),
+        ("an open portal", [insert, frontend::parse("", "select 1", &[]), frontend::flush()].concat(), b'1'),
+    ];
+    type Leaves = fn(Client);
+    let ways: [(&str, Leaves); 3] = [
+        ("closed", Client::vanish),
+        ("said goodbye", |mut client| client.send(&frontend::terminate()).expect("send")),
+        ("idle", |mut client| assert_eq!(client.recv_until(b'E', 1).0.sqlstate().as_deref(), Some("25P03"))),
+    ];
+    for (what, bytes, until) in &states {
+        for (way, leave) in ways {
+            let mut client = proxy.login();
+            client.send(bytes).expect("send");
+            let (_, trouble) = client.recv_until(*until, 1);
+            assert!(trouble.is_none(), "{what}: {trouble:?}");
+            leave(client);
+            // The only connection: it is given back when all is settled.
+            assert_eq!(proxy.login().value("select count(*) from t"), "0", "{what}, {way}");
+        }
+    }
 }
 
 /// The role that a client has set is gone when the next server is to be given it: one error per request, and the session goes on.
