@@ -203,7 +203,7 @@ fn idle_in_transaction_is_cut(world: &World) {
 fn a_client_that_stops_anywhere_is_cut(world: &World) {
     world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
     let limits = "limits: { idle_client: 700ms, idle_in_transaction: 300ms, query: 300ms }";
-    let proxy = own(world, &Setup::default().primary_only().checkout_timeout("1s").top(limits));
+    let proxy = own(world, &Setup::default().primary_only().checkout_timeout("3s").top(limits));
     let half = &frontend::query("select 1")[..7];
     let open = [
         frontend::parse("", "insert into t values (1, 'x')", &[]),
