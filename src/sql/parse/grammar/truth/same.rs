@@ -38,7 +38,9 @@ pub(super) fn likeness(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<L
             (None, None) => Some(Likeness::Always),
             (Some(Val::Boolval(a)), Some(Val::Boolval(b))) => (a == b).then_some(Likeness::Always),
             (Some(a), Some(b)) => {
-                let alike = std::mem::discriminant(a) == std::mem::discriminant(b);
+                // Large integers are kept as text with a point would be; to the shape both are numbers.
+                let number = |value: &Val| matches!(value, Val::Ival(_) | Val::Fval(_));
+                let alike = std::mem::discriminant(a) == std::mem::discriminant(b) || (number(a) && number(b));
                 alike.then(|| Likeness::ByLiterals { now: a == b })
             }
             _ => None,
