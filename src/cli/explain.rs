@@ -20,7 +20,7 @@ use super::args::{ExplainArgs, Format};
 use crate::{
     app,
     config::{Faults, Reads, UnknownFunctions, rules::Hint},
-    policy::{Believed, Identity, Judgements, Moment, Principal, RouteOrder, RuleSet, Verdict, believe},
+    policy::{Believed, Identity, Judgements, Moment, Principal, RouteOrder, RuleSet, Section, Verdict, believe},
     route::{self, Defaults, Preference, Where, decide},
     sql::{
         BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Fingerprint, Functions, Hints, Misroutes,
@@ -162,6 +162,8 @@ struct Explanation {
     classified: Classified,
     fingerprint: Option<Fingerprint>,
     verdict: Rc<Verdict>,
+    /// What rules make of it; everything else is told of that.
+    rewritten: Option<Box<str>>,
     route: Route,
 }
 
@@ -193,11 +195,27 @@ impl Explainer {
     }
 
     fn explain(&mut self, text: &[u8]) -> Explanation {
-        let classified = self.classifier.classify(text, StringRules::default());
-        let fingerprint = self.fingerprint(text, &classified);
         let moment = Moment { in_transaction: self.setting.phase == Phase::InTransaction, prepared: false };
-        let verdict = self.judgements.judge(&self.sender.rules, &self.principal, &classified.known, text, moment);
+        let mut classified = self.classifier.classify(text, StringRules::default());
         let hints = believe(classified.hints, Believed(self.sender.hints.as_deref()));
+        let (rules, principal) = (&self.sender.rules, &self.principal);
+        let mut verdict = self.judgements.judge(rules, principal, &classified.known, text, moment);
+        let mut rewritten = None;
+        match rules.change(principal, &verdict, text) {
+            Ok(None) => {}
+            Ok(Some(changed)) => {
+                let text = changed.text.as_bytes();
+                classified = self.classifier.classify(text, StringRules::default());
+                let second = self.judgements.judge(rules, principal, &classified.known, text, moment);
+                let first = verdict.matched.iter().filter(|matched| matched.section == Section::Rewrite);
+                let others = second.matched.iter().filter(|matched| matched.section != Section::Rewrite);
+                let matched = first.chain(others).cloned().collect();
+                verdict = Rc::new(Verdict { matched, ..(*second).clone() });
+                rewritten = Some(changed.text);
+            }
+            Err(denial) => verdict = Rc::new(Verdict { denial: Some(denial), ..(*verdict).clone() }),
+        }
+        let fingerprint = self.fingerprint(rewritten.as_ref().map_or(text, |text| text.as_bytes()), &classified);
         let route = match &verdict.denial {
             Some(_) => Route { to: "refused", reason: "rule" },
             None => {
@@ -206,7 +224,7 @@ impl Explainer {
                 route(&classified.known.facts, hints, Setting { preference, ..self.setting })
             }
         };
-        Explanation { classified, fingerprint, verdict, route }
+        Explanation { classified, fingerprint, verdict, rewritten, route }
     }
 
     fn fingerprint(&mut self, text: &[u8], classified: &Classified) -> Option<Fingerprint> {

@@ -8,14 +8,18 @@ use super::{
     examples::{Bench, Tested},
     hits::Hits,
     reach,
-    rule_set::{FirewallRule, OWN_NAMES, Outcome, RoutingRule, RuleSet, Uses, Watch},
+    rewrite::{Rewriting, Wanted},
+    rule_set::{FirewallRule, OWN_NAMES, Outcome, RewriteRule, RoutingRule, RuleSet, Uses, Watch},
     verdict::{RouteOrder, Section},
 };
 use crate::{
     base::SqlState,
     config::{
         Fault, Faults, Firewall, Warning,
-        rules::{After, FirewallAction, FirewallMode, FirewallVerdict, RoutingAction, Rule, RuleFile, Run, When},
+        rules::{
+            After, FirewallAction, FirewallMode, FirewallVerdict, Placed, RewriteAction, RoutingAction, Rule, RuleFile,
+            Run, When,
+        },
     },
     sql::Functions,
 };
@@ -86,7 +90,11 @@ pub fn compile(
                 sqlstate: SqlState::from_bytes(sqlstate).unwrap_or(SqlState::INSUFFICIENT_PRIVILEGE),
                 message: message.as_str().into(),
             },
-            FirewallVerdict::Limit { rows, bytes } => Outcome::Limit { rows: *rows, bytes: *bytes },
+            FirewallVerdict::Limit { .. } => {
+                let message = format!("rule `{}`: `limit` is not supported by this version", rule.name.value);
+                maker.faults.push(file.fault(&rule.name.at, message, "deny: { message: …, sqlstate: … }"));
+                continue;
+            }
         };
         maker.rules.firewall.push(FirewallRule { name, condition, outcome, mode, after: rule.after, hits });
     }
@@ -107,9 +115,12 @@ pub fn compile(
         maker.condition(file, rule);
         maker.warnings.push(file.warning(&rule.name.at, "cache rules have no effect in this version"));
     }
-    for (file, rule) in maker.look_at(files, Section::Rewrite, |file| &file.rewrite, |_| false) {
-        let allowed = "an empty list";
-        maker.faults.push(file.fault(&rule.name.at, "rewrite rules are not supported by this version", allowed));
+    for (file, rule) in maker.look_at(files, Section::Rewrite, |file| &file.rewrite, rewrites) {
+        let Some(condition) = maker.condition(file, rule) else { continue };
+        let Some(rewriting) = maker.rewriting(file, rule) else { continue };
+        let (name, hits) = hits(&mut maker.rules, Section::Rewrite, &rule.name.value);
+        maker.rules.uses.path = true;
+        maker.rules.rewrite.push(RewriteRule { name, condition, rewriting, after: rule.after, run: rule.run, hits });
     }
     maker.rules.functions = files.iter().flat_map(|file| file.functions.iter().cloned()).collect();
     Compiled { rules: maker.rules, faults: maker.faults, warnings: maker.warnings, tested: maker.bench.tested }
@@ -117,6 +128,11 @@ pub fn compile(
 
 /// Does a routing rule end its section for what it matches?
 fn routes(rule: &Rule<RoutingAction>) -> bool {
+    rule.after == After::Stop && rule.run == Run::Real
+}
+
+/// Does a rewrite rule?
+fn rewrites(rule: &Rule<RewriteAction>) -> bool {
     rule.after == After::Stop && rule.run == Run::Real
 }
 
@@ -174,6 +190,36 @@ impl Maker {
             ));
         }
         rules
+    }
+
+    /// What a rewrite rule does, its examples run.
+    fn rewriting(&mut self, file: &RuleFile, rule: &Rule<RewriteAction>) -> Option<Rewriting> {
+        let action = &rule.action;
+        let pairs = |pairs: &[(Placed<String>, String)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(key, value)| (key.value.clone(), value.clone())).collect()
+        };
+        let wanted = Wanted {
+            rename_table: pairs(&action.rename_table),
+            rename_column: pairs(&action.rename_column),
+            add_where: pairs(&action.add_where),
+            qualify_schema: action.qualify_schema.as_ref().map(|schema| schema.value.clone()),
+        };
+        let rewriting = match Rewriting::compile(&wanted) {
+            Ok(rewriting) => rewriting,
+            Err(bad) => {
+                let keys = action.rename_table.iter().chain(&action.rename_column).chain(&action.add_where);
+                let keys: Vec<&Placed<String>> = keys.map(|(key, _)| key).chain(&action.qualify_schema).collect();
+                for bad in bad {
+                    let at = keys.iter().find(|key| *key.value == *bad.key).map_or(&rule.name.at, |key| &key.at);
+                    self.faults.push(file.fault(at, format!("{}: {}", bad.action, bad.why), ""));
+                }
+                return None;
+            }
+        };
+        let faults = self.bench.rewrite(file, &rule.name.value, &rule.examples, &rewriting);
+        let holds = faults.is_empty();
+        self.faults.extend(faults);
+        holds.then_some(rewriting)
     }
 
     /// The condition of a rule, its examples run.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::condition::{Condition, Text, Words};
+use super::{
+    condition::{Condition, Text, Words},
+    rewrite::Rewriting,
+};
 use crate::{
     config::{
         Fault,
@@ -72,6 +75,31 @@ impl Bench {
                 Wanted::NoMatch => (format!("rule `{name}` matches this{read}"), "a statement that it does not match"),
             };
             faults.push(file.fault(&text.at, message, allowed));
+        }
+        faults
+    }
+
+    /// Runs the examples of what a rule makes of statements.
+    pub(super) fn rewrite(
+        &mut self,
+        file: &RuleFile,
+        name: &str,
+        examples: &Examples,
+        rewriting: &Rewriting,
+    ) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (from, to) in &examples.rewrites {
+            let made = match rewriting.rewrite(from.value.as_bytes(), &["pg_catalog", "public"]) {
+                Ok(Some(rewritten)) => rewritten.text.into_string(),
+                Ok(None) => from.value.clone(),
+                Err(why) => format!("a refusal: {why}"),
+            };
+            if made == *to {
+                self.tested.passed += 1;
+                continue;
+            }
+            self.tested.failed += 1;
+            faults.push(file.fault(&from.at, format!("rule `{name}` makes of this: {made}"), to.clone()));
         }
         faults
     }

@@ -24,5 +24,5 @@ pub use hints::{Believed, believe};
 pub use hits::{HitKind, Hits};
 pub use judgements::{Judgements, Moment};
 pub use principal::{Identity, Principal};
-pub use rule_set::RuleSet;
-pub use verdict::{Denial, Lesson, Matched, On, ResultLimit, RouteOrder, RoutePlace, Section, Verdict};
+pub use rule_set::{Changed, RuleSet};
+pub use verdict::{Denial, Lesson, Matched, On, RouteOrder, RoutePlace, Section, Verdict};

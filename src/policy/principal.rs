@@ -31,6 +31,8 @@ pub struct Principal {
     pub(super) firewall: Box<[u32]>,
     /// Routing rules.
     pub(super) routing: Box<[u32]>,
+    /// Rewrite rules.
+    pub(super) rewrite: Box<[u32]>,
     /// Schemas in which unqualified names are looked for; empty if no rule asks.
     pub(super) path: Box<[Box<str>]>,
     /// What the allow list does.
@@ -45,6 +47,7 @@ impl Principal {
             id,
             firewall: rules.firewall_for(identity),
             routing: rules.routing_for(identity),
+            rewrite: rules.rewrite_for(identity),
             path,
             listing: rules.listing_for(identity),
         }
@@ -81,8 +84,8 @@ impl Principals {
         self.last += 1;
         let new = Principal::new(self.last, rules, identity);
         let alike = |old: &&Rc<Principal>| {
-            (&old.firewall, &old.routing, &old.path, &old.listing)
-                == (&new.firewall, &new.routing, &new.path, &new.listing)
+            (&old.firewall, &old.routing, &old.rewrite, &old.path, &old.listing)
+                == (&new.firewall, &new.routing, &new.rewrite, &new.path, &new.listing)
         };
         if let Some(old) = self.known.get(&new.firewall).and_then(|list| list.iter().find(alike)) {
             return Rc::clone(old);

@@ -8,19 +8,22 @@ use super::{
     hits::{HitKind, Hits},
     judgements::Moment,
     principal::{Identity, Principal},
-    verdict::{Denial, Lesson, Matched, On, ResultLimit, RouteOrder, Section, Verdict},
+    rewrite::Rewriting,
+    verdict::{Denial, Lesson, Matched, On, RouteOrder, Section, Verdict},
 };
 use crate::{
     base::SqlState,
     config::rules::{After, FirewallMode, Function, RouteTo, Run},
     sql::{
-        Facts,
+        Facts, PositionMap,
         facts::{Kind, Name, Verb},
     },
 };
 
 /// The firewall's own words for why it refuses, in the place of a rule's name.
-pub(super) const OWN_NAMES: [&str; 3] = [UNPARSABLE, ALLOW_LIST, FUNCTION_CALL];
+pub(super) const OWN_NAMES: [&str; 4] = [UNPARSABLE, ALLOW_LIST, FUNCTION_CALL, REWRITE];
+/// A text that rules would change, if it could be changed safely.
+const REWRITE: &str = "rewrite";
 /// A text that cannot be read.
 const UNPARSABLE: &str = "unparsable";
 /// A statement that the allow list does not know.
@@ -33,6 +36,7 @@ const FUNCTION_CALL: &str = "function-call";
 pub struct RuleSet {
     pub(super) firewall: Vec<FirewallRule>,
     pub(super) routing: Vec<RoutingRule>,
+    pub(super) rewrite: Vec<RewriteRule>,
     pub(super) functions: Vec<Function>,
     /// What becomes of what cannot be read.
     pub(super) unreadable: Option<FirewallMode>,
@@ -65,7 +69,6 @@ pub(super) struct FirewallRule {
 #[derive(Debug)]
 pub(super) enum Outcome {
     Deny { sqlstate: SqlState, message: Arc<str> },
-    Limit { rows: Option<u64>, bytes: Option<u64> },
 }
 
 /// Whether a rule acts.
@@ -88,18 +91,46 @@ pub(super) struct RoutingRule {
     pub(super) hits: Arc<Hits>,
 }
 
+/// A rewrite rule.
+#[derive(Debug)]
+pub(super) struct RewriteRule {
+    pub(super) name: Arc<str>,
+    pub(super) condition: Condition,
+    pub(super) rewriting: Rewriting,
+    pub(super) after: After,
+    pub(super) run: Run,
+    pub(super) hits: Arc<Hits>,
+}
+
+/// A text that rules have changed.
+#[derive(Debug)]
+pub struct Changed {
+    /// What it is now.
+    pub text: Box<str>,
+    /// From positions in what a rule made to positions in what it had, the last rule first.
+    maps: Vec<PositionMap>,
+}
+
+impl Changed {
+    /// The position in the client's text of a position in the changed one, counted in characters from 1.
+    pub fn original(&self, position: usize) -> usize {
+        self.maps.iter().fold(position, |position, map| map.original(position))
+    }
+}
+
 impl RuleSet {
     /// Nothing is ever said to any statement, so nobody need ask.
     pub fn is_silent(&self) -> bool {
         self.firewall.is_empty()
             && self.routing.is_empty()
+            && self.rewrite.is_empty()
             && matches!(self.unreadable, None | Some(FirewallMode::Off))
             && self.allow_list.is_off()
     }
 
     /// How many rules.
     pub fn len(&self) -> usize {
-        self.firewall.len() + self.routing.len()
+        self.firewall.len() + self.routing.len() + self.rewrite.len()
     }
 
     /// None at all.
@@ -128,6 +159,41 @@ impl RuleSet {
         let message = "function call refused by the SQL firewall: the function is not known";
         self.unknown(self.unreadable, FUNCTION_CALL, message, &mut verdict);
         verdict
+    }
+
+    /// Changes a text by the rules that matched it; `None`: they leave it as it is.
+    ///
+    /// # Errors
+    /// It cannot be changed safely, so it must not run.
+    pub fn change(&self, principal: &Principal, verdict: &Verdict, text: &[u8]) -> Result<Option<Changed>, Denial> {
+        let path: Vec<&str> = principal.path.iter().map(|schema| &**schema).collect();
+        let mut changed: Option<Changed> = None;
+        for rule in verdict.rewrites.iter().filter_map(|index| self.rewrite.get(*index as usize)) {
+            let before = changed.as_ref().map_or(text, |changed| changed.text.as_bytes());
+            match rule.rewriting.rewrite(before, &path) {
+                Ok(None) => {}
+                Ok(Some(rewritten)) => {
+                    let mut maps = vec![rewritten.map];
+                    maps.extend(changed.map(|changed| changed.maps).unwrap_or_default());
+                    changed = Some(Changed { text: rewritten.text, maps });
+                }
+                Err(why) => {
+                    let message = format!("statement refused, since it can not be rewritten safely: {why}");
+                    let sqlstate = SqlState::INSUFFICIENT_PRIVILEGE;
+                    return Err(Denial { rule: Arc::clone(&rule.name), sqlstate, message: message.into() });
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Are there rules that change texts?
+    pub fn changes_texts(&self) -> bool {
+        !self.rewrite.is_empty()
+    }
+
+    pub(super) fn rewrite_for(&self, identity: &Identity<'_>) -> Box<[u32]> {
+        fitting(self.rewrite.iter().map(|rule| &rule.condition), identity)
     }
 
     pub(super) fn asks_for_path(&self) -> bool {
@@ -170,7 +236,47 @@ impl RuleSet {
             self.ask_allow_list(principal, facts, text, &mut verdict);
         }
         self.ask_routing(principal, words, facts, text, moment, &mut verdict);
+        self.ask_rewrite(principal, words, facts, text, moment, &mut verdict);
         verdict
+    }
+
+    fn ask_rewrite(
+        &self,
+        principal: &Principal,
+        words: Words,
+        facts: &Facts,
+        text: &Text<'_>,
+        moment: Moment,
+        verdict: &mut Verdict,
+    ) {
+        if principal.rewrite.is_empty() {
+            return;
+        }
+        if facts.error.is_some() {
+            // Nobody knows what would have to be changed in it.
+            let message = "statement refused, since it can not be parsed and so not be rewritten";
+            if verdict.denial.is_none() {
+                self.unknown(Some(FirewallMode::Protect), REWRITE, message, verdict);
+            }
+            return;
+        }
+        let mut rewrites = Vec::new();
+        for index in &principal.rewrite {
+            let Some(rule) = self.rewrite.get(*index as usize) else { continue };
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment)) {
+                continue;
+            }
+            let kind = if rule.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
+            verdict.note(Section::Rewrite, &rule.name, "rewrite", kind, &rule.hits);
+            if rule.run == Run::Dry {
+                continue;
+            }
+            rewrites.push(*index);
+            if rule.after == After::Stop {
+                break;
+            }
+        }
+        verdict.rewrites = rewrites.into();
     }
 
     fn ask_firewall(
@@ -199,10 +305,6 @@ impl RuleSet {
                     let denial =
                         || Denial { rule: Arc::clone(&rule.name), sqlstate: *sqlstate, message: Arc::clone(message) };
                     verdict.denial.get_or_insert_with(denial);
-                }
-                (Watch::Act, Outcome::Limit { rows, bytes }) => {
-                    let (rows, bytes) = (*rows, *bytes);
-                    verdict.limit.get_or_insert_with(|| ResultLimit { rule: Arc::clone(&rule.name), rows, bytes });
                 }
             }
             if rule.after == After::Stop {
@@ -316,7 +418,6 @@ impl Outcome {
     fn words(&self, mode: Watch) -> (&'static str, HitKind) {
         let (action, acts) = match self {
             Self::Deny { .. } => ("deny", HitKind::Deny),
-            Self::Limit { .. } => ("limit", HitKind::Follow),
         };
         match mode {
             Watch::Act => (action, acts),

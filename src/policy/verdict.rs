@@ -45,17 +45,6 @@ pub struct Denial {
     pub message: Arc<str>,
 }
 
-/// How long a result may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultLimit {
-    /// The rule's name.
-    pub rule: Arc<str>,
-    /// Most rows.
-    pub rows: Option<u64>,
-    /// Most bytes of rows.
-    pub bytes: Option<u64>,
-}
-
 /// Where a rule sends a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteOrder {
@@ -119,8 +108,6 @@ pub struct Verdict {
     pub route: Option<RouteOrder>,
     /// It may run so long.
     pub timeout: Option<Duration>,
-    /// Its result may be so long.
-    pub limit: Option<ResultLimit>,
     /// Rules to rewrite it by, as indexes into those of the rule set.
     pub rewrites: Box<[u32]>,
     /// Every rule that matched, in order.
@@ -162,9 +149,16 @@ impl Verdict {
         self.denial.as_ref().map(|denial| &denial.rule).or(routed).map(|rule| &**rule)
     }
 
-    /// Counts the rules that matched.
+    /// Counts the rules that matched, but for those that change it.
     pub fn count(&self, worker: usize) {
-        for matched in &self.matched {
+        for matched in self.matched.iter().filter(|matched| matched.section != Section::Rewrite) {
+            matched.hits.count(worker, matched.kind);
+        }
+    }
+
+    /// Counts the rules that change it: asked of the text as the client has it.
+    pub fn count_rewrites(&self, worker: usize) {
+        for matched in self.matched.iter().filter(|matched| matched.section == Section::Rewrite) {
             matched.hits.count(worker, matched.kind);
         }
     }

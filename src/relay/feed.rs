@@ -127,6 +127,8 @@ pub struct Feed {
     pub asked: Vec<Asked>,
     /// Errors that were written for the client and show names of ours. They must be mended before the client gets them.
     pub misnamed: Vec<Misnamed>,
+    /// Errors of the request under way point into a text that is not the client's: they are to be mended, too.
+    pub moved: bool,
     /// Of the ParameterDescription whose RowDescription comes next, if anybody wants to know.
     parameters: Option<NonZeroU64>,
     /// Why a statement could not be lent under the client's own name: the error its Query has to end with.
@@ -505,12 +507,14 @@ impl Feed {
         self.error.get_or_insert(sqlstate);
         self.failed_parse |=
             matches!(self.queue.front(), Some(Owed::Reply { what: What::Parse, names: Names::Change, .. }));
+        let points = self.moved && fields.and_then(|f| f.field(b'P')).is_some();
         let instead = match what {
+            Some(What::Query) if points => return Ok(Move::Misnamed(None)),
             Some(What::Query | What::Sync) | None => None,
             Some(_) => {
                 let instead = match self.queue.front() {
                     Some(Owed::Poison(bytes)) => Some(bytes.clone()),
-                    Some(owed) if fields.is_some() && memmem::find(body, NAME_PREFIX).is_some() => {
+                    Some(owed) if points || (fields.is_some() && memmem::find(body, NAME_PREFIX).is_some()) => {
                         let bound = if let Ack::Bound(number) = owed.ack() { Some(number) } else { None };
                         self.skip();
                         return Ok(Move::Misnamed(bound));

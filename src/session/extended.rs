@@ -9,6 +9,7 @@ use super::{
     end::End,
     guard::Standing,
     local::Local,
+    rewriting::{Original, Outcome},
     rules::{Protocol, begins},
     state::Session,
 };
@@ -27,6 +28,7 @@ use gather::{Batch, Ends, Item};
 impl Session {
     /// Reads a group of messages and carries it.
     pub(super) async fn extended(&mut self) -> Result<(), End> {
+        self.take_seat();
         let mut batch = self.gather().await?;
         if self.group_has_failed() {
             return self.skip(batch).await;
@@ -70,7 +72,7 @@ impl Session {
                 if item.tag == tag::EXECUTE {
                     self.follow(verdict.as_ref(), classified.hints);
                     self.note_named(statement);
-                    self.remember_prepared(&classified.known, &statement.text);
+                    self.remember_prepared(&classified.known, &statement.text, statement.original.clone());
                     if self.deeds.is_blind() {
                         self.note_bound(&batch.items, &classified.known.facts);
                     }
@@ -115,7 +117,8 @@ impl Session {
                     return;
                 }
             }
-            let ruled = self.is_ruled();
+            let ruled =
+                self.is_ruled() || item.statement.as_ref().is_some_and(|statement| statement.original.is_some());
             let Some(statement) = item.statement.as_ref().filter(|statement| ruled || !statement.is_plain) else {
                 continue;
             };
@@ -125,6 +128,15 @@ impl Session {
                 continue;
             }
             let known = statement.classified(&self.worker).known;
+            if let Err(refusal) =
+                self.still_stands(statement.original.as_ref(), &known, &statement.text, Protocol::Extended)
+            {
+                item.refused = Some(Box::new(refusal));
+                return;
+            }
+            if let Some(Original { outcome: Outcome::Changed(changed), .. }) = &statement.original {
+                self.note_change(changed);
+            }
             if !matches!(statement.local, Some(Local::ShowRoute | Local::ShowVersion)) {
                 let verdict = self.consult(&known, &statement.text, Protocol::Extended);
                 item.refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended).map(Box::new);

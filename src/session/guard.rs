@@ -4,6 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use super::{
     refusal::Refusal,
+    rewriting::Original,
     state::{Prepared, Session},
 };
 use crate::{
@@ -120,16 +121,13 @@ impl Session {
     }
 
     /// Remembers what PREPARE stores, for the day it runs.
-    pub(super) fn remember_prepared(&mut self, known: &Rc<Known>, text: &[u8]) {
-        if known.facts.inside.is_empty() && !self.is_ruled() {
-            return;
-        }
+    pub(super) fn remember_prepared(&mut self, known: &Rc<Known>, text: &[u8], original: Option<Original>) {
         for effect in &known.facts.effects {
             if let Effect::Prepare(name) = effect
                 && self.prepared_by_sql.len() < MOST_PREPARED
                 && text.len() <= LONGEST_PREPARED
             {
-                let prepared = Prepared { known: Rc::clone(known), text: text.into() };
+                let prepared = Prepared { known: Rc::clone(known), text: text.into(), original: original.clone() };
                 self.prepared_by_sql.insert(name.clone(), prepared);
             }
         }

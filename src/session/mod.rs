@@ -27,6 +27,7 @@ mod probe;
 mod rate;
 mod read_back;
 mod refusal;
+mod rewriting;
 mod route_shown;
 mod rules;
 mod settle;

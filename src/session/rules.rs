@@ -5,7 +5,7 @@ use std::{collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 use super::{guard::Standing, refusal::Refusal, state::Session, worker::Worker};
 use crate::{
     base::{Generation, SqlState},
-    policy::{Believed, Denial, HitKind, Identity, Moment, Principal, RuleSet, Section, Verdict, believe},
+    policy::{Believed, Changed, Denial, HitKind, Identity, Moment, Principal, RuleSet, Section, Verdict, believe},
     pool::Params,
     sql::{
         Facts, Hints, Known,
@@ -17,8 +17,8 @@ use crate::{
 /// What a session is judged by, until a reload or its own settings change that.
 pub(super) struct Seat {
     generation: Generation,
-    rules: Arc<RuleSet>,
-    principal: Rc<Principal>,
+    pub(super) rules: Arc<RuleSet>,
+    pub(super) principal: Rc<Principal>,
     params: Params,
     silent: bool,
 }
@@ -30,6 +30,8 @@ pub(super) struct Orders {
     pub verdict: Option<Rc<Verdict>>,
     /// The shortest time of all.
     pub timeout: Option<Duration>,
+    /// A text of it was changed; inside, which one, if there is only one.
+    pub changed: Option<Option<Rc<Changed>>>,
 }
 
 impl Orders {
@@ -158,6 +160,12 @@ impl Session {
     /// May the statement of this name run now? It may have been prepared under other rules.
     fn police_prepared(&mut self, name: &str, protocol: Protocol) -> Option<Refusal> {
         let by_sql = self.prepared_by_sql.get(name);
+        if let Some(prepared) = by_sql
+            && let Err(refusal) =
+                self.still_stands(prepared.original.as_ref(), &prepared.known, &prepared.text, protocol)
+        {
+            return Some(refusal);
+        }
         let by_sql = by_sql.and_then(|prepared| self.consult(&prepared.known, &prepared.text, protocol));
         let by_protocol = self.names.find(name.as_bytes());
         let by_protocol = by_protocol
@@ -193,6 +201,7 @@ impl Session {
     /// Another request begins: nothing was said of it yet.
     pub(super) fn clear_orders(&mut self) {
         self.orders = Orders::default();
+        self.feed.moved = false;
     }
 
     /// What is said of a statement that will run counts for its request.
@@ -301,9 +310,9 @@ impl Worker {
     }
 }
 
-fn denied(denial: &Denial) -> Refusal {
+pub(super) fn denied(denial: &Denial) -> Refusal {
     Refusal::new(denial.sqlstate, denial.message.to_string())
-        .detail(format!("It matches the firewall rule \"{}\".", denial.rule))
+        .detail(format!("It matches the rule \"{}\".", denial.rule))
 }
 
 /// Does a text begin a transaction?

@@ -1,11 +1,15 @@
 //! One Query string: one implicit transaction, one target. Function calls, too: they end the same way.
 
+use std::rc::Rc;
+
 use super::{
     cycle::{Composing, Load},
     deeds::Deeds,
     end::End,
+    guard::Standing,
     local::Local,
     refusal::Refusal,
+    rewriting::{Original, Outcome},
     rules::Protocol,
     state::Session,
     statements::{deallocated, names_in_sql},
@@ -14,6 +18,7 @@ use super::{
 use crate::{
     base::SqlState,
     observe::{self, Sent},
+    policy::Changed,
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
     sql::{
@@ -22,7 +27,7 @@ use crate::{
     },
     wire::{
         HEAD_BYTES, Head, WireError, backend,
-        frontend::{FunctionCall, Query},
+        frontend::{self, FunctionCall, Query},
     },
 };
 
@@ -36,11 +41,16 @@ struct Whole {
     here: usize,
     consumed: bool,
     shape: Option<Shape>,
+    /// What is sent in its place.
+    changed: Option<Rc<Changed>>,
 }
 
 impl Load for Whole {
     fn compose(&mut self, session: &mut Session) -> Composing {
-        session.outgoing.bytes.extend_from_slice(&session.client.pending()[..self.here]);
+        match &self.changed {
+            Some(changed) => frontend::query(&mut session.outgoing.bytes, changed.text.as_bytes()),
+            None => session.outgoing.bytes.extend_from_slice(&session.client.pending()[..self.here]),
+        }
         session.outgoing.stream = self.total - self.here;
         session.feed.queue.push(Owed::pass(What::Query));
         if let Some(server) = session.held.as_mut().and_then(|held| held.lease.server()) {
@@ -100,13 +110,33 @@ impl Session {
             (self.worker.unread(), self.client.pending().len().min(total))
         };
         let unnamed = self.names.take_unnamed();
-        let facts = &classified.known.facts;
         self.take_seat();
         self.group_controls = false;
-        if let Some(refusal) = self.refused_by_rate(facts) {
+        if let Some(refusal) = self.refused_by_rate(&classified.known.facts) {
             return self.refuse_query(total, &refusal).await;
         }
+        self.clear_orders();
         let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
+        let changed = match self.change(&classified.known, text, Protocol::Simple) {
+            Ok(changed) => changed,
+            // The server says what it says to anything then.
+            Err(_) if self.standing() == Standing::Failed && is_refused_when_failed(&classified.known.facts) => None,
+            Err(refusal) => return self.refuse_query(total, &refusal).await,
+        };
+        let original = changed.as_ref().map(|changed| Original {
+            known: Rc::clone(&classified.known),
+            text: text.into(),
+            outcome: Outcome::Changed(Rc::clone(changed)),
+        });
+        let classified = match &changed {
+            // Its hints are those of the client's text.
+            Some(changed) => {
+                Classified { hints: classified.hints, ..self.worker.classify(changed.text.as_bytes(), self.strings) }
+            }
+            None => classified,
+        };
+        let facts = &classified.known.facts;
+        let text = changed.as_ref().map_or(text, |changed| changed.text.as_bytes());
         let verdict = self.consult(&classified.known, text, Protocol::Simple);
         let about_us = matches!(facts.verb, Verb::Show | Verb::Unknown)
             && Local::of(facts, text).is_some_and(|local| local.is_about_us());
@@ -129,12 +159,14 @@ impl Session {
             self.deeds.note_dotted(facts, text);
         }
         let prepares = facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_)));
-        let prepared = if prepares && here == total {
-            self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default().to_vec()
-        } else {
-            Vec::new()
+        let prepared = match &changed {
+            _ if !prepares || here < total => Vec::new(),
+            Some(changed) => changed.text.as_bytes().to_vec(),
+            None => self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default().to_vec(),
         };
-        self.clear_orders();
+        if let Some(changed) = &changed {
+            self.note_change(changed);
+        }
         self.follow(verdict.as_ref(), classified.hints);
         let wish = self.wish(&classified, verdict.as_ref());
         for name in names_in_sql(facts) {
@@ -143,7 +175,7 @@ impl Session {
                 self.names_in_sql.push(name.as_bytes().into());
             }
         }
-        let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape) };
+        let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape), changed };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
             if self.skipping {
@@ -162,7 +194,7 @@ impl Session {
             self.names.clear();
             self.forget_statements();
         }
-        self.remember_prepared(&classified.known, &prepared);
+        self.remember_prepared(&classified.known, &prepared, original);
         for name in deallocated(facts).take(self.feed.deallocated) {
             self.prepared_by_sql.remove(name);
             self.names.remove(name.as_bytes());
@@ -208,7 +240,7 @@ impl Session {
         self.deeds.wrote = true;
         self.clear_orders();
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
-        let mut load = Whole { total, here, consumed: false, shape: None };
+        let mut load = Whole { total, here, consumed: false, shape: None, changed: None };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
             if self.skipping {

@@ -13,6 +13,7 @@ use super::{
     deeds::Deeds,
     introduce::Describing,
     local::Local,
+    rewriting::Original,
     route_shown::LastRoute,
     rules::{Orders, Seat},
     statements::{Named, Names},
@@ -44,6 +45,8 @@ pub(super) struct Held {
 pub(super) struct Prepared {
     pub known: Rc<Known>,
     pub text: Rc<[u8]>,
+    /// What the client had sent, if that is another.
+    pub original: Option<Original>,
 }
 
 /// A portal that was bound.

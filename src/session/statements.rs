@@ -9,7 +9,13 @@ use std::{
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::{local::Local, state::Session, worker::Worker};
+use super::{
+    local::Local,
+    rewriting::{Original, Outcome},
+    rules::Protocol,
+    state::Session,
+    worker::Worker,
+};
 use crate::{
     pool::{Params, StatementId},
     relay::Misnamed,
@@ -71,6 +77,8 @@ pub(super) struct Named {
     pub birth: u32,
     /// For one that nobody else may use, its own.
     own: u64,
+    /// What the client had sent, if the text is another.
+    pub original: Option<Original>,
     /// What the client was told it gives. Of the unnamed statement, which most drivers make anew each time, the session knows it.
     told: Option<Rc<Cell<Option<ResultType>>>>,
 }
@@ -155,10 +163,23 @@ impl Session {
     /// The statement of a Parse.
     pub(super) fn statement(&self, parse: &Parse<'_>) -> Named {
         self.births.set(self.births.get().wrapping_add(1));
-        let (statement, birth) = (self.worker.interned(parse.text, parse.oids, self.strings), self.births.get());
+        let sent = self.worker.interned(parse.text, parse.oids, self.strings);
+        let known = sent.classified(&self.worker).known;
+        let outcome = match self.change(&known, parse.text, Protocol::Extended) {
+            Ok(None) => None,
+            Ok(Some(changed)) => Some(Outcome::Changed(changed)),
+            Err(refusal) => Some(Outcome::Refused(Box::new(refusal))),
+        };
+        let statement = match &outcome {
+            Some(Outcome::Changed(changed)) => self.worker.interned(changed.text.as_bytes(), parse.oids, self.strings),
+            Some(Outcome::Refused(_)) | None => sent,
+        };
+        let original = outcome.map(|outcome| Original { known, text: parse.text.into(), outcome });
+        let birth = self.births.get();
         Named {
             own: if statement.tells_time { own(self.pid, birth) } else { 0 },
             statement,
+            original,
             schema: self.worker.shared.schema(),
             birth,
             told: (!parse.name.is_empty()).then(Rc::default),

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 
-use super::{end::End, state::Session};
+use super::{end::End, rewriting::show_position, state::Session};
 use crate::{
     base::SqlState,
     observe::LimitHit,
@@ -164,6 +164,7 @@ impl Session {
             closing_known: self.closing,
         };
         let (names, params, bound) = (&self.names, &self.params, &self.bound);
+        let changed = &self.orders.changed;
         poll_fn(|cx| {
             if may_end {
                 handle.watch(cx.waker());
@@ -177,7 +178,11 @@ impl Session {
                     break polled;
                 }
                 for misnamed in exchange.feed.misnamed.drain(..).rev() {
+                    let at = misnamed.at;
                     names.show_theirs(&mut exchange.client.out, misnamed, params, bound);
+                    if let Some(changed) = changed {
+                        show_position(&mut exchange.client.out, at, changed.as_deref());
+                    }
                 }
             };
             if exchange.feed.theirs_in_front() {

@@ -1,5 +1,7 @@
 //! Routing rules and hints: where statements go when somebody says so.
 
+mod rewriting;
+
 use crate::{
     Case, cases,
     client::Login,
@@ -9,9 +11,11 @@ use crate::{
 };
 
 pub fn cases() -> Vec<Case> {
-    Vec::from(cases!("rules", Pgsluice:
+    let mut cases = rewriting::cases();
+    cases.extend(cases!("rules", Pgsluice:
         a_rule_sends_reads_to_the_primary, a_rule_never_overrides_safety, a_rule_picks_replicas_by_tag, a_rule_limits_the_time,
-        hints_are_for_users_who_may_give_them))
+        hints_are_for_users_who_may_give_them));
+    cases
 }
 
 const TABLE: &str = "drop table if exists t cascade; create table t(id int primary key, v text); \

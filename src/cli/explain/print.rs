@@ -112,10 +112,10 @@ impl<'a> Line<'a> {
             shape: format!("{:032x}", known.shape.0),
             fingerprint: explanation.fingerprint.map(|print| print.to_string()),
             rules: explanation.verdict.matched.iter().map(Rule::new).collect(),
-            // No rewriting or cache in this version.
-            rewritten: None,
+            rewritten: explanation.rewritten.as_deref(),
             firewall: Firewall::new(&explanation.verdict),
             route: Route { to: explanation.route.to, reason: explanation.route.reason },
+            // No cache in this version.
             cache: Cache { verdict: "skip", reason: "off", ttl_ms: None },
             error: facts.error.as_deref(),
         }
@@ -133,6 +133,9 @@ fn text(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
         if !names.is_empty() {
             line(label, &names.join(", "))?;
         }
+    }
+    if let Some(rewritten) = &explanation.rewritten {
+        line("rewritten", rewritten)?;
     }
     if let Some(denial) = &explanation.verdict.denial {
         line("refused", &format!("{} ({})", denial.message, denial.sqlstate))?;

@@ -161,7 +161,7 @@ section! {
 }
 
 section! {
-    /// What is changed. All rules that match are applied, in the order of the file.
+    /// What is changed. The first rule that matches decides, unless it says `continue: true`; a later one sees what it made.
     RawRewriteRule {
         /// Unique among the rewrite rules
         name: String = "''", required;
@@ -170,7 +170,7 @@ section! {
         /// How it is changed
         rewrite: RawRewrite = "{}", required;
         /// Try the rules after this one too
-        r#continue: bool = "true";
+        r#continue: bool = "false";
         /// Count and log only
         dry_run: bool = "false";
         /// Run when the file is read, and by pgsluice test

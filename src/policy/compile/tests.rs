@@ -65,7 +65,6 @@ impl Court {
             let mut words = Vec::new();
             words.extend(verdict.denial.iter().map(|denial| format!("deny {}", denial.rule)));
             words.extend(verdict.detected.iter().map(|rule| format!("detect {rule}")));
-            words.extend(verdict.limit.iter().map(|limit| format!("limit {}", limit.rule)));
             words.extend(verdict.route.iter().map(|route| format!("route {}", route.rule)));
             words.extend(verdict.timeout.iter().map(|timeout| format!("{timeout:?}")));
             words.join(" ")
@@ -105,7 +104,6 @@ firewall:
   - { name: watch, when: { tables: [t] }, deny: {}, mode: detect }
   - { name: dry, when: { tables: [t] }, deny: {}, dry_run: true }
   - { name: off, when: { tables: [t] }, deny: {}, mode: 'off' }
-  - { name: few, when: { tables: [t], statement: select }, limit: { rows: 10 }, continue: true }
   - { name: first, when: { tables: [t], statement: [delete, select], where: missing }, deny: {} }
   - { name: second, when: { tables: [t], statement: [delete, insert] }, deny: {} }
 routing:
@@ -116,8 +114,8 @@ routing:
     ));
     for (sql, said) in [
         ("select 1", "route rest"),
-        ("select * from t where id = 1", "detect watch limit few route rest"),
-        ("select * from t", "deny first detect watch limit few route rest"),
+        ("select * from t where id = 1", "detect watch route rest"),
+        ("select * from t", "deny first detect watch route rest"),
         ("delete from t", "deny first detect watch"),
         ("delete from t where id = 1", "deny second detect watch"),
         ("update t set a = 1", "detect watch"),

@@ -214,7 +214,11 @@ impl Session {
         }
         if name.is_empty() {
             let own = statement.own_id(&self.params, self.pid);
-            self.send_raw(item);
+            match &statement.original {
+                // What the client has written is not what is to run.
+                Some(_) => frontend::parse(&mut self.outgoing.bytes, b"", &statement.text, &statement.oids),
+                None => self.send_raw(item),
+            }
             self.owe(What::Parse, Ack::Unnamed(own), Names::Change);
             if let Some(server) = self.server() {
                 server.unnamed = Some(own);

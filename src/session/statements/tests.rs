@@ -27,7 +27,7 @@ fn named(text: &str) -> Named {
         learnt: Cell::new(0),
         home: Weak::new(),
     };
-    Named { statement: Rc::new(statement), schema: 0, birth: 0, own: 0, told: Some(Rc::default()) }
+    Named { statement: Rc::new(statement), original: None, schema: 0, birth: 0, own: 0, told: Some(Rc::default()) }
 }
 
 /// `a=1` gives the name a text, `a=` takes it away, `=1` is the unnamed statement; `|` settles everything.
