@@ -282,11 +282,8 @@ impl Session {
             self.deeds.leaves_identity = Identity::left_by(facts);
         }
         self.deeds.note(facts);
-        let path = self.params.value("search_path").is_some_and(|path| path.contains("pg_temp"));
-        if facts.kind == Kind::Ddl && (path || self.deeds.touched.contains_key("search_path")) {
-            // What is created without a schema is perhaps temporary.
-            self.deeds.living = true;
-        }
+        // What is created without a schema may be temporary, by the search_path; and pg_temp takes more than tables.
+        self.deeds.living |= facts.kind == Kind::Ddl;
         if unseen::is_unseen_anyway(facts) {
             self.deeds.residue = true;
             return;

@@ -353,7 +353,7 @@ impl Session {
             (SqlState::CONNECTION_FAILURE, format!("the server connection was lost{why}"))
         };
         if had_state {
-            return Err(End::Fatal(SqlState::CONNECTION_FAILURE, message));
+            return Err(End::Fatal(sqlstate, message));
         }
         if !told {
             super::local::write_error(self.client.say(), sqlstate, &message);

@@ -97,6 +97,10 @@ impl Session {
                 Placement::NoPrimary => {
                     return Err(match last_error {
                         Some(error) => Refusal::new(error.sqlstate(), error.to_client().into_owned()),
+                        None if self.tenant.database.pool.mode == PoolMode::Session => Refusal::new(
+                            SqlState::CANNOT_CONNECT_NOW,
+                            "no primary is available, and in session mode every session begins on it; try again later",
+                        ),
                         None if wish.place == Where::Primary => Refusal::new(
                             SqlState::CANNOT_CONNECT_NOW,
                             "no primary is available; reads still work, try again later",
@@ -184,12 +188,13 @@ impl Session {
         let now = self.marked();
         let mut dice = self.worker.dice.borrow_mut();
         let mut placement = place(&ask, view, &mut dice, now);
-        if self.tenant.database.pool.mode == PoolMode::Session && wish.place == Where::Replica {
-            // The whole session lives on the server of its first statement, and it may write later.
+        // The whole session lives on the server of its first statement, and it may write later.
+        let for_good = self.tenant.database.pool.mode == PoolMode::Session;
+        if for_good && wish.place == Where::Replica {
             ask.need = Need::Primary;
             placement = place(&ask, view, &mut dice, now);
         }
-        if placement == Placement::NoPrimary && wish.place == Where::Any {
+        if placement == Placement::NoPrimary && wish.place == Where::Any && !for_good {
             ask.need = Need::Replica;
             placement = place(&ask, view, &mut dice, now);
         }

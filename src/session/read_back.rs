@@ -18,7 +18,11 @@ use crate::{
 
 /// What lives on in a server's session beyond a transaction, in the order of [`LIVE`].
 const LIVING: &str = "EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
-    EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()),\
+    EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema() \
+      UNION ALL SELECT FROM pg_catalog.pg_proc WHERE pronamespace = pg_catalog.pg_my_temp_schema() \
+      UNION ALL SELECT FROM pg_catalog.pg_type WHERE typnamespace = pg_catalog.pg_my_temp_schema() \
+      UNION ALL SELECT FROM pg_catalog.pg_collation WHERE collnamespace = pg_catalog.pg_my_temp_schema() \
+      UNION ALL SELECT FROM pg_catalog.pg_ts_dict WHERE dictnamespace = pg_catalog.pg_my_temp_schema()),\
     EXISTS(SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()),\
     EXISTS(SELECT FROM pg_catalog.pg_cursors WHERE is_holdable),\
     EXISTS(SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql)";

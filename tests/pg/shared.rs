@@ -9,13 +9,13 @@ use crate::{
 pub fn cases() -> Vec<Case> {
     cases!("shared", Nothing:
         sequences_tell_their_own_client_alone, a_statement_tells_the_time_of_its_own_parse,
-        what_is_created_in_pg_temp_by_its_path_is_temporary, settings_written_as_a_table_follow_their_client,
+        what_is_created_in_pg_temp_by_its_path_is_temporary, what_has_no_rows_in_pg_temp_is_temporary_too, settings_written_as_a_table_follow_their_client,
         own_operators_hide_nothing)
     .into()
 }
 
 fn one() -> Setup {
-    Setup { size: 1, replicas: false, ..Setup::default() }
+    Setup { size: 1, replicas: false, checkout_timeout: "300ms", ..Setup::default() }
 }
 
 fn sequences_tell_their_own_client_alone(world: &World) {
@@ -86,6 +86,21 @@ fn what_is_created_in_pg_temp_by_its_path_is_temporary(world: &World) {
         a.query(&format!("set search_path = pg_temp, public; {create}"));
         assert_eq!(a.value("select count(*) from shadow"), "0", "{create}");
         a.query("discard all");
+    }
+}
+
+fn what_has_no_rows_in_pg_temp_is_temporary_too(world: &World) {
+    let proxy = world.proxy(&one());
+    for (create, ask, expected) in [
+        ("create function pg_temp.two() returns int language sql as 'select 2'", "select pg_temp.two()", "2"),
+        ("create domain pg_temp.positive as int check (value > 0)", "select 3::pg_temp.positive", "3"),
+    ] {
+        let (mut a, mut b) = (proxy.login(), proxy.login());
+        a.query(create);
+        assert_eq!(a.value(ask), expected, "{create}");
+        assert_eq!(b.query(ask).sqlstate().as_deref(), Some("53300"), "{create}");
+        a.query("discard all");
+        assert!(b.query(ask).sqlstate().is_some_and(|code| code != "53300"), "{create}");
     }
 }
 

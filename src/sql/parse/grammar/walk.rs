@@ -321,6 +321,10 @@ impl<'f> Walk<'f> {
         self.called.insert(name(schema, function));
         self.must(PrimaryReason::UnknownFunction);
         self.effect(Effect::OpaqueCode);
+        if function.starts_with("dblink_connect") {
+            // Its connection, with the rights of whoever made it, would be there for the next client: only the server connection's end ends it.
+            self.effect(Effect::Load);
+        }
     }
 
     fn calls(&mut self, call: &protobuf::FuncCall) {

@@ -108,6 +108,8 @@ struct Folding<'a> {
     by_literals: bool,
 }
 
+const SYSTEM: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
+
 /// Pairs of an OR's branches are only compared up to this many branches.
 const PAIRS: usize = 8;
 
@@ -191,7 +193,15 @@ impl Folding<'_> {
     }
 
     fn null_test(&mut self, test: &NullTest) -> Fold {
-        let Some(value) = test.arg.as_deref().and_then(|arg| self.value(arg)) else { return Fold::firm(OPEN) };
+        let Some(value) = test.arg.as_deref().and_then(|arg| self.value(arg)) else {
+            // Every row has its system columns (documentation, "System Columns").
+            let system = test.arg.as_deref().and_then(column_name).is_some_and(|name| SYSTEM.contains(&name));
+            return if system {
+                Fold::of(test.nulltesttype == NullTestType::IsNotNull as i32)
+            } else {
+                Fold::firm(OPEN)
+            };
+        };
         // A literal other than NULL is not null, whatever it says.
         Fold::of(value.is_null() == (test.nulltesttype == NullTestType::IsNull as i32))
     }
@@ -248,12 +258,32 @@ impl Folding<'_> {
                 Some(NodeEnum::AArrayExpr(array)) => self.any_equal(left, &array.elements),
                 _ => Fold::firm(OPEN),
             },
-            Ok(AExprKind::AexprLike | AExprKind::AexprIlike) if matches!(operator, "~~" | "~~*") => {
-                same::likeness(left, right, self.table).map_or(Fold::firm(OPEN), like)
+            // `<> ALL` of nothing is what an empty NOT IN becomes in some drivers: true for every row. Arrays written as text stay open, as
+            // every text of the shape would have to be judged by itself.
+            Ok(AExprKind::AexprOpAll) => match (operator, elements(right)) {
+                ("=", Some(items)) => {
+                    items.iter().fold(Fold::firm(TRUE), |all, item| all.and(self.compare("=", left, item)))
+                }
+                ("<>", Some(items)) => self.any_equal(left, items).not(),
+                _ => Fold::firm(OPEN),
+            },
+            Ok(AExprKind::AexprLike | AExprKind::AexprIlike) => {
+                let matches = self.matches(operator, left, right);
+                if operator.starts_with('!') { matches.not() } else { matches }
             }
             Ok(AExprKind::AexprBetween | AExprKind::AexprBetweenSym) => self.between(left, items(right)),
             Ok(AExprKind::AexprNotBetween | AExprKind::AexprNotBetweenSym) => self.between(left, items(right)).not(),
             _ => Fold::firm(OPEN),
+        }
+    }
+
+    /// LIKE: of two constants, or of what matches itself. A column beside a pattern stays open, `%` too: every text of the shape would have
+    /// to be judged by itself.
+    fn matches(&mut self, operator: &str, left: &Node, right: &Node) -> Fold {
+        match (self.value(left), self.value(right)) {
+            (Some(text), Some(pattern)) => text.matches(&pattern, operator.ends_with('*')),
+            (None, Some(_)) => Fold::firm(OPEN),
+            _ => same::likeness(left, right, self.table).map_or(Fold::firm(OPEN), like),
         }
     }
 
@@ -313,7 +343,11 @@ impl Folding<'_> {
             {
                 let column = link.testexpr.as_deref().and_then(column_name);
                 let itself = column.is_some() && self.table.is_some() && column == self.whole_column(query);
-                Fold::firm(if itself { TRUE } else { OPEN })
+                match (link.testexpr.as_deref(), scalar(query)) {
+                    _ if itself => Fold::firm(TRUE),
+                    (Some(left), Some(right)) => self.compare("=", left, right),
+                    _ => Fold::firm(OPEN),
+                }
             }
             _ => Fold::firm(OPEN),
         }
@@ -345,7 +379,8 @@ impl Folding<'_> {
             && query.where_clause.is_none()
             && query.having_clause.is_none()
             && query.group_clause.is_empty()
-            && (&from.schemaname, &from.relname) == (&table.schemaname, &table.relname);
+            && from.relname == table.relname
+            && (from.schemaname == table.schemaname || from.schemaname.is_empty() || table.schemaname.is_empty());
         match query.target_list.as_slice() {
             [target] if whole => match target.node.as_ref()? {
                 NodeEnum::ResTarget(target) => column_name(target.val.as_deref()?),
@@ -368,6 +403,15 @@ fn items(node: &Node) -> &[Node] {
     match node.node.as_ref() {
         Some(NodeEnum::List(list)) => &list.items,
         _ => std::slice::from_ref(node),
+    }
+}
+
+/// Of `array[…]`, cast or not.
+fn elements(node: &Node) -> Option<&[Node]> {
+    match node.node.as_ref()? {
+        NodeEnum::AArrayExpr(array) => Some(&array.elements),
+        NodeEnum::TypeCast(cast) => elements(cast.arg.as_deref()?),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pg_query::{
     Node, NodeEnum,
-    protobuf::{AExprKind, ColumnRef, NullTestType, RangeVar, a_const::Val},
+    protobuf::{AExprKind, BoolExprType, BoolTestType, ColumnRef, NullTestType, RangeVar, a_const::Val},
 };
 
 use super::word;
@@ -70,6 +70,7 @@ pub(super) fn likeness(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<L
             alike.then_some(())?;
             all_alike(&a.args, &b.args, table)
         }
+        (NodeEnum::List(a), NodeEnum::List(b)) => all_alike(&a.items, &b.items, table),
         (NodeEnum::CoalesceExpr(a), NodeEnum::CoalesceExpr(b)) => all_alike(&a.args, &b.args, table),
         (NodeEnum::RowExpr(a), NodeEnum::RowExpr(b)) => all_alike(&a.args, &b.args, table),
         (NodeEnum::AArrayExpr(a), NodeEnum::AArrayExpr(b)) => all_alike(&a.elements, &b.elements, table),
@@ -87,23 +88,72 @@ fn all_alike(a: &[Node], b: &[Node], table: Option<&RangeVar>) -> Option<Likenes
 /// Is one of the two true wherever the other is not, NULL aside?
 pub(super) fn complements(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
     match (a.node.as_ref()?, b.node.as_ref()?) {
+        (NodeEnum::BoolExpr(not), _) if not.boolop == BoolExprType::NotExpr as i32 => {
+            condition_alike(not.args.first()?, b, table)
+        }
+        (_, NodeEnum::BoolExpr(not)) if not.boolop == BoolExprType::NotExpr as i32 => {
+            condition_alike(a, not.args.first()?, table)
+        }
         (NodeEnum::NullTest(a), NodeEnum::NullTest(b)) => {
             let both = [NullTestType::IsNull as i32, NullTestType::IsNotNull as i32];
             let opposite = both == [a.nulltesttype, b.nulltesttype] || both == [b.nulltesttype, a.nulltesttype];
             opposite.then_some(())?;
             likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)
         }
-        (NodeEnum::AExpr(a), NodeEnum::AExpr(b)) => {
-            let plain = AExprKind::AexprOp as i32;
+        (NodeEnum::BooleanTest(a), NodeEnum::BooleanTest(b)) => {
+            use BoolTestType::{IsFalse, IsNotFalse, IsNotTrue, IsNotUnknown, IsTrue, IsUnknown};
+            let pair = (BoolTestType::try_from(a.booltesttype).ok()?, BoolTestType::try_from(b.booltesttype).ok()?);
             let opposite = matches!(
-                (a.name.last().map(word)?, b.name.last().map(word)?),
-                ("=", "<>") | ("<>", "=") | ("<", ">=") | (">=", "<") | (">", "<=") | ("<=", ">")
+                pair,
+                (IsTrue, IsNotTrue)
+                    | (IsNotTrue, IsTrue)
+                    | (IsFalse, IsNotFalse)
+                    | (IsNotFalse, IsFalse)
+                    | (IsUnknown, IsNotUnknown)
+                    | (IsNotUnknown, IsUnknown)
             );
-            (opposite && a.kind == plain && b.kind == plain).then_some(())?;
+            opposite.then_some(())?;
+            condition_alike(a.arg.as_deref()?, b.arg.as_deref()?, table)
+        }
+        (NodeEnum::AExpr(a), NodeEnum::AExpr(b)) => {
+            let (plain, inside) = (AExprKind::AexprOp as i32, AExprKind::AexprIn as i32);
+            let (between, outside) = (AExprKind::AexprBetween as i32, AExprKind::AexprNotBetween as i32);
+            let pattern = [AExprKind::AexprLike as i32, AExprKind::AexprIlike as i32];
+            let names = (a.name.last().map(word)?, b.name.last().map(word)?);
+            let compared =
+                matches!(names, ("=", "<>") | ("<>", "=") | ("<", ">=") | (">=", "<") | (">", "<=") | ("<=", ">"));
+            let listed = matches!(names, ("=", "<>") | ("<>", "="));
+            let matched = matches!(names, ("~~", "!~~") | ("!~~", "~~") | ("~~*", "!~~*") | ("!~~*", "~~*"));
+            let opposite = match (a.kind, b.kind) {
+                (a, b) if (a, b) == (between, outside) || (a, b) == (outside, between) => true,
+                (a, b) if a != b => false,
+                (kind, _) if kind == plain => compared,
+                (kind, _) if kind == inside => listed,
+                (kind, _) => pattern.contains(&kind) && matched,
+            };
+            opposite.then_some(())?;
             let left = likeness(a.lexpr.as_deref()?, b.lexpr.as_deref()?, table)?;
             Some(left.and(likeness(a.rexpr.as_deref()?, b.rexpr.as_deref()?, table)?))
         }
         _ => None,
+    }
+}
+
+/// The same, for conditions.
+fn condition_alike(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
+    match (a.node.as_ref()?, b.node.as_ref()?) {
+        (NodeEnum::NullTest(a), NodeEnum::NullTest(b)) => {
+            (a.nulltesttype == b.nulltesttype).then_some(())?;
+            likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)
+        }
+        (NodeEnum::BoolExpr(a), NodeEnum::BoolExpr(b)) => {
+            (a.boolop == b.boolop && a.args.len() == b.args.len()).then_some(())?;
+            a.args
+                .iter()
+                .zip(&b.args)
+                .try_fold(Likeness::Always, |all, (a, b)| Some(all.and(condition_alike(a, b, table)?)))
+        }
+        _ => likeness(a, b, table),
     }
 }
 
@@ -123,6 +173,8 @@ fn same_column(a: &ColumnRef, b: &ColumnRef, table: Option<&RangeVar>) -> bool {
     let known = table.map(|table| table.alias.as_ref().map_or(&*table.relname, |alias| &*alias.aliasname));
     match (a.as_slice(), b.as_slice()) {
         ([bare], [qualifier, name]) | ([qualifier, name], [bare]) => bare == name && Some(*qualifier) == known,
+        // `schema.t.id` and `t.id`.
+        ([.., table_a, name_a], [.., table_b, name_b]) => a.len() != b.len() && (table_a, name_a) == (table_b, name_b),
         _ => false,
     }
 }

@@ -58,6 +58,12 @@ fn always_true() {
             "false is not true",
             "(null = 1) is unknown",
             "id in (select id from t)",
+            "id in (select id from public.t)",
+            "public.t.id = t.id",
+            "true in (select true)",
+            "ctid is not null",
+            "xmin is not null",
+            "id <> all (array[]::int[])",
             "true::boolean",
         ],
     );
@@ -93,6 +99,13 @@ fn always_true() {
             "(1 = 1) is true",
             "(1 = 1) = true",
             "1 = any (array[1])",
+            "1 = all (array[1, 1])",
+            "1 <> all (array[2])",
+            "1 in (select 1)",
+            "'abc' like '%'",
+            "'abc' like 'a_c'",
+            "'aXc' ilike 'A%C'",
+            "'a' not like 'b'",
         ],
     );
 }
@@ -156,6 +169,12 @@ fn widened() {
             "id < $1 or id >= $1",
             "not (id = 1 and false)",
             "id = 1 or exists (select 1)",
+            "a = b or not a = b",
+            "not (a = b and c is null) or (a = b and c is null)",
+            "a in (b, c) or a not in (b, c)",
+            "a between b and c or a not between b and c",
+            "name like $1 or name not like $1",
+            "flag is true or flag is not true",
         ],
     );
     check(

@@ -108,6 +108,17 @@ impl Value {
         }
     }
 
+    /// LIKE of two constants.
+    pub(super) fn matches(&self, pattern: &Self, fold_case: bool) -> Fold {
+        let (Is::Text(text), Is::Text(like)) = (&self.is, &pattern.is) else {
+            return Fold { is: OPEN, could: OPEN | TRUE | FALSE };
+        };
+        let case = |text: &str| if fold_case { text.to_lowercase() } else { text.to_owned() };
+        let (text, like) = (case(text), case(like));
+        let is = matches_like(&text.chars().collect::<Vec<_>>(), &like.chars().collect::<Vec<_>>());
+        if self.literal || pattern.literal { Fold::literal(if is { TRUE } else { FALSE }) } else { Fold::of(is) }
+    }
+
     fn text(&self) -> Option<String> {
         match &self.is {
             Is::Text(text) => Some(text.clone()),
@@ -115,6 +126,33 @@ impl Value {
             Is::Null | Is::Bool(_) | Is::Number(_) => None,
         }
     }
+}
+
+/// PostgreSQL's LIKE with the usual escape character. The last `%` is the only one to come back to.
+fn matches_like(text: &[char], pattern: &[char]) -> bool {
+    let (mut at, mut next) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while at < text.len() {
+        let step = match pattern.get(next) {
+            Some('%') => {
+                back = Some((next + 1, at));
+                next += 1;
+                continue;
+            }
+            Some('_') => Some(1),
+            Some('\\') => (pattern.get(next + 1) == text.get(at)).then_some(2),
+            literal => (literal == text.get(at)).then_some(1),
+        };
+        match (step, &mut back) {
+            (Some(step), _) => (at, next) = (at + 1, next + step),
+            (None, Some((pattern, from))) => {
+                *from += 1;
+                (at, next) = (*from, *pattern);
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern.get(next..).unwrap_or_default().iter().all(|&c| c == '%')
 }
 
 impl Folding<'_> {
