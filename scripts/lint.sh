@@ -11,6 +11,8 @@ say "clippy"
 cargo clippy --all-targets -- -D warnings
 say "clippy, without the parser"
 cargo clippy --no-default-features --lib -- -D warnings
+say "clippy, with the parser in Rust alone"
+cargo clippy --no-default-features --features sqlparser --lib -- -D warnings
 say "floors"
 cargo test -q --test tidy
 if cargo deny --version >/dev/null 2>&1; then

@@ -2,6 +2,7 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test --test acts` writes what the code says into the files; read the difference.
 
+#![cfg(feature = "pg_query")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};

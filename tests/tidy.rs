@@ -48,7 +48,7 @@ const RESERVED: &[Reserved] = &[
         allowed: |path| path.starts_with("tls") || path.starts_with("net"),
         why: "only tls names certificates' libraries, and net what moves the bytes",
     },
-    Reserved { words: &["pg_query"], allowed: may_name_a_parser, why: "only sql::parse names a parser" },
+    Reserved { words: &["pg_query", "sqlparser"], allowed: may_name_a_parser, why: "only sql::parse names a parser" },
 ];
 
 /// Words that no file of floors 0 to 2 may hold.

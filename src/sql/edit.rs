@@ -60,13 +60,15 @@ impl PositionMap {
 
 /// One part of a text that gives way to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Edit {
-    pub(super) span: Range<usize>,
-    pub(super) text: String,
+pub struct Edit {
+    /// What gives way.
+    pub span: Range<usize>,
+    /// What stands there then.
+    pub text: String,
 }
 
 /// Applies edits that do not overlap; `None` if they do.
-pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> Option<Edited> {
+pub fn apply(text: &str, mut edits: Vec<Edit>) -> Option<Edited> {
     edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
     let (mut new, mut moved) = (String::with_capacity(text.len() + 64), Vec::with_capacity(edits.len()));
     let (mut at, mut old_chars, mut new_chars) = (0, 0, 0);
@@ -86,7 +88,7 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> Option<Edited> {
 }
 
 /// The edits that make `changes` in `text`; `None` if a change has no place.
-pub(super) fn edits(text: &str, places: &Places, changes: &Changes) -> Option<Vec<Edit>> {
+pub fn edits(text: &str, places: &Places, changes: &Changes) -> Option<Vec<Edit>> {
     let mut edits = Vec::new();
     // What stands in a relation that a query replaces is changed in that query.
     let derived = |relation: usize| {
@@ -147,7 +149,7 @@ pub(super) fn edits(text: &str, places: &Places, changes: &Changes) -> Option<Ve
 }
 
 /// The query in a relation's place, as it will stand in the text.
-pub(super) fn replaced(
+pub fn replaced(
     text: &str,
     places: &Places,
     index: usize,

@@ -78,6 +78,24 @@ pub enum Kind {
     Unknown,
 }
 
+impl Kind {
+    /// Of two kinds the one that binds more.
+    pub fn and(self, other: Self) -> Self {
+        let rank = |kind| match kind {
+            Kind::Empty => 0,
+            Kind::Read => 1,
+            Kind::Copy => 2,
+            Kind::Session => 3,
+            Kind::Transaction => 4,
+            Kind::Utility => 5,
+            Kind::Write => 6,
+            Kind::Ddl => 7,
+            Kind::Unknown => 8,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
 /// Why a text must run on the primary. The first one found, in the order of severity below, is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PrimaryReason {

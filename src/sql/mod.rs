@@ -6,7 +6,7 @@
 
 mod act;
 mod classify;
-mod edit;
+pub mod edit;
 pub mod facts;
 mod fingerprint;
 mod functions;

@@ -8,29 +8,18 @@ mod agree;
 mod block;
 mod children;
 mod crossing;
-mod depth;
 mod edited;
 mod objects;
 mod places;
-mod relations;
 mod settings;
 mod statement;
 mod truth;
 mod walk;
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    thread::{self, ScopedJoinHandle},
-};
-
 use pg_query::{FingerprintOptions, ParserOptions};
 
-use crate::sql::{
-    facts::{Facts, Kind},
-    fingerprint::Fingerprint,
-    functions::Functions,
-};
-use depth::{DEEP_STACK, Depth};
+use super::{depth, guard::guarded, relations};
+use crate::sql::{facts::Facts, fingerprint::Fingerprint, functions::Functions};
 use walk::Walk;
 
 pub use edited::{can_edit, condition, edited, places};
@@ -55,25 +44,6 @@ pub fn normalize(text: &[u8]) -> Option<String> {
     guarded(text, pg_query::normalize).ok()?.ok()
 }
 
-/// Lets `work` have the text, if the parser may see it, on a stack that is large enough. A panic ends here.
-fn guarded<T: Send>(text: &[u8], work: impl FnOnce(&str) -> T + Send) -> Result<T, &'static str> {
-    if memchr::memchr(0, text).is_some() {
-        return Err("zero byte in the text");
-    }
-    let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
-    let ended = match depth::of(text.as_bytes()) {
-        Depth::TooDeep => return Err("nested too deep"),
-        Depth::Shallow => catch_unwind(AssertUnwindSafe(|| work(text))),
-        // Rare enough to afford a thread; its panic comes out of join.
-        Depth::Deep => thread::scope(|scope| {
-            let thread = thread::Builder::new().stack_size(DEEP_STACK);
-            thread.spawn_scoped(scope, || work(text)).map(ScopedJoinHandle::join)
-        })
-        .map_err(|_| "no thread for a deep statement")?,
-    };
-    ended.map_err(|_| "the parser gave up")
-}
-
 fn walked(text: &str, tree: &pg_query::protobuf::ParseResult, functions: &Functions) -> Facts {
     let mut walk = Walk::new(functions);
     let mut facts = Facts::empty();
@@ -86,26 +56,10 @@ fn walked(text: &str, tree: &pg_query::protobuf::ParseResult, functions: &Functi
         if facts.statements == 0 {
             facts.verb = verb;
         }
-        facts.kind = strictest(facts.kind, kind);
+        facts.kind = facts.kind.and(kind);
         facts.statements += 1;
     }
     walk.finish(facts)
-}
-
-/// Of two kinds the one that binds more.
-fn strictest(a: Kind, b: Kind) -> Kind {
-    let rank = |kind| match kind {
-        Kind::Empty => 0,
-        Kind::Read => 1,
-        Kind::Copy => 2,
-        Kind::Session => 3,
-        Kind::Transaction => 4,
-        Kind::Utility => 5,
-        Kind::Write => 6,
-        Kind::Ddl => 7,
-        Kind::Unknown => 8,
-    };
-    if rank(b) > rank(a) { b } else { a }
 }
 
 #[cfg(test)]

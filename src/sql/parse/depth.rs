@@ -9,7 +9,7 @@ const SHALLOW: u32 = if cfg!(debug_assertions) { 10 } else { 25 };
 /// Trees up to here are parsed on a stack of their own, of [`DEEP_STACK`] bytes; deeper ones not at all.
 const MAX_DEPTH: u32 = 300;
 
-/// Room for [`MAX_DEPTH`] levels, without optimisation too (`parse::tests` tries). Pages not used cost nothing.
+/// Room for [`MAX_DEPTH`] levels, without optimisation too (`parse::grammar::tests` tries). Pages not used cost nothing.
 pub(super) const DEEP_STACK: usize = 64 << 20;
 
 /// What a text asks of the stack.
