@@ -7,7 +7,7 @@ use crate::{
     config::rules::{KINDS, STATEMENTS},
     policy::{Identity, Judgements, Moment},
     sql::{
-        Caps, Classifier, Misroutes, ShapeKey, StringRules,
+        Caps, Classifier, FunctionClass, Misroutes, ShapeKey, StringRules,
         facts::{Kind, Verb},
     },
 };
@@ -225,6 +225,14 @@ fn the_mode_is_the_rules_or_the_configurations() {
         let (rules, _) = compiled(texts, &Firewall { mode, ..Firewall::default() }).finish().expect("rules that hold");
         let mut court = Court::new(Arc::new(rules));
         assert_eq!((&*court.says("truncate t"), &*court.says("truncat t")), (truncate, unreadable), "{mode:?}");
+    }
+}
+
+#[test]
+fn the_pack_knows_every_function_that_runs_its_arguments() {
+    let mut court = Court::new(rules(include_str!("../../../rules/firewall/code.yaml")));
+    for name in functions().names(&[FunctionClass::Opaque]) {
+        assert_eq!(court.says(&format!("select {name}('x')")), "deny dangerous-functions", "{name}");
     }
 }
 
