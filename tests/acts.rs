@@ -10,6 +10,7 @@ use std::{fmt::Write, fs, path::Path, sync::Arc};
 use pgsluice::sql::{
     Caps, Classifier, Facts, Functions, Misroutes, ShapeKey, StringRules,
     facts::{Act, Clause},
+    fingerprint, normalize,
 };
 
 const ARROW: &str = "  ⇒  ";
@@ -44,6 +45,36 @@ fn acts() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(cases >= 100, "only {cases} cases: are the files there?");
+}
+
+/// Two forms of one list or of several rows are one.
+#[test]
+fn fingerprints_are_what_they_were() {
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/firewall/fingerprints.golden");
+    let text = fs::read_to_string(&file).unwrap();
+    let mut new = String::new();
+    for line in text.lines() {
+        if line.starts_with('#') {
+            writeln!(new, "{line}").unwrap();
+            continue;
+        }
+        let input = line.split_once(ARROW).map_or(line, |(input, _)| input);
+        writeln!(new, "{input}{ARROW}{}", fingerprint(input.as_bytes()).unwrap()).unwrap();
+    }
+    if update {
+        fs::write(&file, &new).unwrap();
+    } else {
+        assert_eq!(new, text);
+    }
+    let same = |a: &str, b: &str| assert_eq!(fingerprint(a.as_bytes()), fingerprint(b.as_bytes()), "{a} | {b}");
+    same("select * from t where id in (1)", "select * from t where id in ($1, $2, 3)");
+    same("insert into t values (1, 2)", "insert into t values (1, 2), (3, 4)");
+    same("select * from t where id = 1", "SELECT * FROM t WHERE id = 'x' /* y */");
+    assert_eq!(
+        normalize(b"select * from t where a = 1 and b = $1").as_deref(),
+        Some("select * from t where a = $2 and b = $1")
+    );
 }
 
 /// `␊` stands for the end of a line.
