@@ -9,7 +9,12 @@ use pg_query::{
     protobuf::{CreateFunctionStmt, DoStmt},
 };
 
-use super::{depth, depth::Depth, settings, walk::Walk};
+use super::{
+    depth,
+    depth::Depth,
+    settings,
+    walk::{Names, Walk},
+};
 use crate::sql::{
     facts::{Act, Effect},
     functions::{FunctionClass, Functions},
@@ -30,6 +35,8 @@ pub(super) struct Seen {
     pub(super) effects: Vec<Effect>,
     /// What its statements do.
     pub(super) acts: Vec<Act>,
+    /// What its statements name.
+    pub(super) names: Names,
 }
 
 /// What can be seen of a DO block.
@@ -114,9 +121,10 @@ impl Seen {
                 walk.statement(node.to_ref(), b"");
             }
         }
-        let (effects, acts) = walk.into_seen();
+        let (effects, acts, names) = walk.into_seen();
         self.effects.extend(effects);
         self.acts.extend(acts);
+        self.names.add(names);
         true
     }
 }

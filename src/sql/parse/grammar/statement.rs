@@ -188,6 +188,7 @@ impl Walk<'_> {
         self.by_literals();
         self.inside.extend(seen.effects);
         self.acts.add(seen.acts);
+        self.mention(seen.names);
     }
 
     fn session(&mut self, verb: Verb, effect: Effect) -> (Verb, Kind) {
@@ -351,6 +352,7 @@ impl Walk<'_> {
         if let Some(seen) = block::of_function(function, self.functions) {
             self.by_literals();
             self.acts.add(seen.acts);
+            self.mention(seen.names);
         }
     }
 

@@ -53,6 +53,23 @@ pub(super) struct Walk<'f> {
     pub(super) in_block: bool,
 }
 
+/// Relations and functions that something names.
+#[derive(Default)]
+pub(super) struct Names {
+    reads: BTreeSet<Name>,
+    writes: BTreeSet<Name>,
+    called: BTreeSet<Name>,
+}
+
+impl Names {
+    /// Those of something else as well.
+    pub(super) fn add(&mut self, others: Self) {
+        self.reads.extend(others.reads);
+        self.writes.extend(others.writes);
+        self.called.extend(others.called);
+    }
+}
+
 impl<'f> Walk<'f> {
     pub(super) fn new(functions: &'f Functions) -> Self {
         Self {
@@ -374,9 +391,17 @@ impl<'f> Walk<'f> {
         if self.wrote { Kind::Write } else { Kind::Read }
     }
 
-    /// What is walked by itself, a body for instance, has its acts and effects taken out of it.
-    pub(super) fn into_seen(self) -> (Vec<Effect>, Box<[Act]>) {
-        (self.effects, self.acts.finish())
+    /// What is walked by itself, a body for instance, has its acts, effects and names taken out of it.
+    pub(super) fn into_seen(self) -> (Vec<Effect>, Box<[Act]>, Names) {
+        let names = Names { reads: self.reads, writes: self.writes, called: self.called };
+        (self.effects, self.acts.finish(), names)
+    }
+
+    /// Names in a body that is kept as a literal: they are the statement's own as far as anybody asks what it is about.
+    pub(super) fn mention(&mut self, names: Names) {
+        self.reads.extend(names.reads);
+        self.writes.extend(names.writes);
+        self.called.extend(names.called);
     }
 
     pub(super) fn is_stored(&self) -> bool {
