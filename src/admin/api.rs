@@ -1,6 +1,6 @@
 //! The routes.
 
-use std::{future::Future, io};
+use std::{future::Future, io, time::Duration};
 
 use axum::{
     Json, Router,
@@ -11,6 +11,7 @@ use axum::{
     routing::{get, post},
 };
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::route::{ClusterView, Health, NodeView, Role, Suspicion};
 
@@ -19,6 +20,9 @@ use super::{
     access::{Access, judge},
     listen::{Peer, Seats},
 };
+
+/// How long a reload waits for servers.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 /// Serves until `shutdown` resolves. Call on the control runtime; the listener is bound by the caller, so that tests
 /// may use port 0 and a fault shows before anything runs.
@@ -29,7 +33,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let service = router(state).into_make_service_with_connect_info::<Peer>();
     let server = axum::serve(Seats::new(listener)?, service);
-    // Every answer is made at once, so there is nothing to drain.
+    // Every answer is made soon, so there is nothing to drain.
     tokio::select! {
         result = server.into_future() => result,
         () = shutdown => Ok(()),
@@ -127,7 +131,11 @@ fn node(node: &NodeView) -> Value {
 
 async fn reload(State(state): State<AdminState>) -> Response {
     match (state.reload)() {
-        Ok(()) => "reloaded\n".into_response(),
+        Ok(()) => {
+            // Whoever has changed a schema behind our back may wait for us to know of it.
+            let _ = timeout(LONGEST_LOOK, (state.looked)()).await;
+            "reloaded\n".into_response()
+        }
         Err(faults) => (StatusCode::BAD_REQUEST, faults).into_response(),
     }
 }

@@ -60,7 +60,8 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let _inside = runtime.enter();
     // Before anything else is done: by default each of them ends the process.
     let signals = Signals::install()?;
-    let cluster = Cluster::start(Arc::clone(&config), clock);
+    let functions = Arc::new(Functions::built_in().map_err(io::Error::other)?);
+    let cluster = Cluster::start(Arc::clone(&config), clock, Arc::clone(&functions));
 
     let doors = config.listen.iter().map(|l| Door::open(l, config.port())).collect::<io::Result<Vec<Door>>>()?;
     let admin = config.admin.as_ref().map(bind_admin).transpose()?;
@@ -73,7 +74,8 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
     let learner = Learner::start(move || reader.load().as_ref().map(|home| (**home).clone()))?;
     let counted = Arc::new(ArcSwap::new(Arc::clone(&rules)));
     let metrics = Arc::new(metrics(&config, &cluster, &pools, &counted, &learner)?);
-    let (suspect, forward, teller) = (cluster.clone(), mailboxes.clone(), learner.clone());
+    let (suspect, catalogs) = (cluster.clone(), cluster.clone());
+    let (forward, teller) = (mailboxes.clone(), learner.clone());
     let shared = Arc::new(Shared {
         snapshot: ArcSwap::from_pointee(Snapshot::new(Generation(1), Arc::clone(&config), rules, views, None)),
         pools,
@@ -103,24 +105,26 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
                 count,
             })
         }),
+        catalog: Box::new(move |database, dbname| catalogs.catalog(database, dbname)),
         forward_cancel: Box::new(move |worker, pid| {
             if let Some(mailbox) = forward.get(worker) {
                 mailbox.tell(Letter::Cancel(pid));
             }
         }),
     });
-    let brain = Brain {
-        key: ShapeKey::random(),
-        functions: Arc::new(Functions::built_in().map_err(io::Error::other)?),
-        misroutes: Arc::new(Misroutes::new(MISROUTES)),
-    };
+    let brain = Brain { key: ShapeKey::random(), functions, misroutes: Arc::new(Misroutes::new(MISROUTES)) };
     for (index, inbox) in inboxes.into_iter().enumerate() {
         workers::start(index, inbox, &shared, &brain)?;
     }
     let reloader = Arc::new(Reloader::new(path.to_owned(), Arc::clone(&shared), cluster.clone(), counted, store, log));
 
     runtime.block_on(async {
-        if tokio::time::timeout(FIRST_LOOK, cluster.ready()).await.is_err() {
+        let first_look = async {
+            cluster.ready().await;
+            cluster.read_catalogs(&config);
+            cluster.catalogs_read().await;
+        };
+        if tokio::time::timeout(FIRST_LOOK, first_look).await.is_err() {
             tracing::warn!("not all nodes have answered yet");
         }
         let handles = doors.iter().map(Door::handle).collect::<io::Result<Vec<Door>>>()?;
@@ -266,7 +270,12 @@ fn admin_state(
 ) -> AdminState {
     let (cluster, metrics, reloader, shared) =
         (cluster.clone(), Arc::clone(metrics), Arc::clone(reloader), Arc::clone(shared));
+    let catalogs = cluster.clone();
     AdminState {
+        looked: Arc::new(move || {
+            let cluster = catalogs.clone();
+            Box::pin(async move { cluster.catalogs_read().await })
+        }),
         views: Arc::new(move || cluster.views()),
         metrics: Arc::new(move || metrics.render().map_err(|error| error.to_string())),
         reload: Arc::new(move || reloader.reload()),

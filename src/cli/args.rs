@@ -149,6 +149,9 @@ pub struct ExplainArgs {
     /// As if search_path were this
     #[arg(long)]
     pub search_path: Option<String>,
+    /// Ask the servers of the configuration what names mean; without it only built-in names are known
+    #[arg(long)]
+    pub connect: bool,
     /// How to print; json with --stdin0
     #[arg(long, value_enum)]
     pub format: Option<Format>,

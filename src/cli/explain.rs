@@ -1,5 +1,6 @@
-//! `pgsluice explain`: where a statement would go, and why. Nothing is executed and nobody is asked.
+//! `pgsluice explain`: where a statement would go, and why. Nothing is executed, and nobody is asked unless `--connect` is given.
 
+mod connect;
 mod input;
 mod print;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use crate::{
     route::{self, Defaults, Preference, Where, decide},
     sql::{
         BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Fingerprint, Functions, Hints, Misroutes,
-        Shape, ShapeKey, StringRules, facts::Name, fingerprint,
+        Shape, ShapeKey, StringRules, catalog::Scope, facts::Name, fingerprint,
     },
 };
 
@@ -47,6 +48,15 @@ pub fn explain(args: &ExplainArgs, input: impl Read, out: &mut dyn Write) -> io:
         Ok(explainer) => explainer,
         Err(error) => return Err(io::Error::other(error)),
     };
+    if args.connect {
+        match connect::scope(args, Arc::clone(explainer.classifier.functions())) {
+            Ok(scope) => explainer.scope = Some(scope),
+            Err(error) => {
+                writeln!(out, "{error}")?;
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
     let Some(sql) = &args.sql else {
         let format = args.format.unwrap_or(Format::Json);
         let mut statements = input::Statements::new(BufReader::with_capacity(1 << 16, input), explainer.setting.parse);
@@ -173,6 +183,8 @@ struct Explainer {
     principal: Rc<Principal>,
     judgements: Judgements,
     classifier: Classifier,
+    /// Where names are looked up.
+    scope: Option<Scope>,
     /// The parser's fingerprint ignores literals, so one per shape is enough. Emptied when full.
     fingerprints: HashMap<Shape, Option<Fingerprint>>,
 }
@@ -191,21 +203,28 @@ impl Explainer {
             search_path: sender.search_path.as_deref(),
         };
         let principal = judgements.principal(&sender.rules, &identity);
-        Ok(Self { setting, sender, principal, judgements, classifier, fingerprints: HashMap::new() })
+        Ok(Self { setting, sender, principal, judgements, classifier, scope: None, fingerprints: HashMap::new() })
+    }
+
+    fn classify(&mut self, text: &[u8]) -> Classified {
+        match &self.scope {
+            Some(scope) => self.classifier.classify_in(text, StringRules::default(), scope),
+            None => self.classifier.classify(text, StringRules::default()),
+        }
     }
 
     fn explain(&mut self, text: &[u8]) -> Explanation {
         let moment = Moment { in_transaction: self.setting.phase == Phase::InTransaction, prepared: false };
-        let mut classified = self.classifier.classify(text, StringRules::default());
+        let mut classified = self.classify(text);
         let hints = believe(classified.hints, Believed(self.sender.hints.as_deref()));
-        let (rules, principal) = (&self.sender.rules, &self.principal);
+        let (rules, principal) = (&Arc::clone(&self.sender.rules), &Rc::clone(&self.principal));
         let mut verdict = self.judgements.judge(rules, principal, &classified.known, text, moment);
         let mut rewritten = None;
         match rules.change(principal, &verdict, text) {
             Ok(None) => {}
             Ok(Some(changed)) => {
                 let text = changed.text.as_bytes();
-                classified = self.classifier.classify(text, StringRules::default());
+                classified = self.classify(text);
                 let second = self.judgements.judge(rules, principal, &classified.known, text, moment);
                 let first = verdict.matched.iter().filter(|matched| matched.section == Section::Rewrite);
                 let others = second.matched.iter().filter(|matched| matched.section != Section::Rewrite);

@@ -4,8 +4,10 @@
 //! never call a node down because one connection ended, never trust an old answer, and never wait without a deadline.
 
 mod carrier;
+mod catalog;
 mod elect;
 mod lag;
+mod link;
 mod probe;
 mod state;
 mod track;
@@ -15,14 +17,20 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch as signal};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch as signal},
+};
 
 use crate::{
     base::{Clock, NodeId},
     config::Config,
     route::ClusterView,
+    sql::{Functions, catalog::Published},
 };
 
+use catalog::Catalogs;
+pub use catalog::read_catalog;
 use state::State;
 
 /// Doubts waiting to be looked at; more than that say nothing new.
@@ -43,11 +51,14 @@ struct Shared {
     probed: signal::Sender<bool>,
     /// Clock until which somebody waits for a replica.
     haste: signal::Sender<Duration>,
+    catalogs: Catalogs,
+    /// The control thread's; tasks are started from workers, too.
+    runtime: Handle,
 }
 
 impl Cluster {
     /// Starts probing. Call inside the control thread's tokio runtime.
-    pub fn start(config: Arc<Config>, clock: Clock) -> Self {
+    pub fn start(config: Arc<Config>, clock: Clock, functions: Arc<Functions>) -> Self {
         let (doubts, inbox) = mpsc::channel(DOUBTS);
         let shared = Arc::new(Shared {
             clock,
@@ -55,6 +66,8 @@ impl Cluster {
             published: signal::Sender::new(0),
             probed: signal::Sender::new(false),
             haste: signal::Sender::new(Duration::ZERO),
+            catalogs: Catalogs::new(functions),
+            runtime: Handle::current(),
         });
         let cluster = Self { shared, doubts };
         cluster.reload(config);
@@ -71,6 +84,24 @@ impl Cluster {
     /// All views with their databases' names, in configuration order.
     pub fn views(&self) -> Vec<(Arc<str>, Arc<ClusterView>)> {
         self.shared.state.lock().views()
+    }
+
+    /// What is known of the catalog of a configured database that is called `dbname` on the servers; read from now on. Callable from any
+    /// thread.
+    pub fn catalog(&self, database: &str, dbname: &str) -> Arc<Published> {
+        self.shared.catalogs.find(&self.shared, database, dbname)
+    }
+
+    /// Reads the catalogs of all databases that have one name on the servers, before anybody needs them.
+    pub fn read_catalogs(&self, config: &Config) {
+        for database in config.databases.iter().filter(|database| database.name != "*" || database.dbname.is_some()) {
+            self.catalog(&database.name, database.dbname.as_deref().unwrap_or(&database.name));
+        }
+    }
+
+    /// Resolves when every catalog that was asked for was looked at since then, and since the last reload.
+    pub async fn catalogs_read(&self) {
+        self.shared.catalogs.looked_at().await;
     }
 
     /// A worker saw a dial fail or a connection break: the node is probed at once. Never blocks; callable from any thread.
@@ -94,7 +125,7 @@ impl Cluster {
         let now = self.shared.clock.now();
         let (changes, summary) = {
             let mut state = self.shared.state.lock();
-            let changes = state.reload(config, now);
+            let changes = state.reload(Arc::clone(&config), now);
             (changes, state.summary())
         };
         for (host, login, wake) in changes.started {
@@ -102,6 +133,7 @@ impl Cluster {
             self.shared.state.lock().attach(&host, task.abort_handle());
         }
         self.shared.announce(summary);
+        self.shared.catalogs.reload(&config);
     }
 
     /// Resolves when every node has been probed once, whatever came out.
@@ -118,6 +150,7 @@ impl Cluster {
     /// Stops probing and closes the probes' connections.
     pub fn shutdown(&self) {
         self.shared.state.lock().stop();
+        self.shared.catalogs.stop();
     }
 }
 

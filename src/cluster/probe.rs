@@ -2,25 +2,13 @@
 
 use std::{str::FromStr, time::Duration};
 
-use tokio::{task::JoinHandle, time::timeout};
-use tokio_postgres::{
-    Client, SimpleQueryMessage, SimpleQueryRow,
-    config::{SslMode, SslNegotiation},
-    error::SqlState,
-};
+use tokio::time::timeout;
 
 use super::{
-    carrier::{Begun, Carrier},
+    link::{DEADLINE, Link, LinkError},
     state::{Host, Login},
 };
-use crate::{
-    base::{Clock, Lsn},
-    net::{Address, DialError, Stream},
-    tls::TowardsServers,
-};
-
-/// Longest wait for a connection, and again for an answer: a stopped server neither refuses nor answers.
-const DEADLINE: Duration = Duration::from_secs(2);
+use crate::base::{Clock, Lsn};
 
 /// Asked once per connection. Both functions are open to everybody unless an administrator revoked it; then the
 /// system identifier stays unknown, and nothing is written to the server's log.
@@ -63,113 +51,34 @@ pub(super) struct Sample {
     pub(super) ended: Duration,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ProbeError {
-    /// Neither an answer nor a refusal.
-    #[error("no answer within {} s", DEADLINE.as_secs())]
-    Deadline,
-    /// Nobody there, or no TLS.
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    /// Refused or broken.
-    #[error(transparent)]
-    Postgres(#[from] tokio_postgres::Error),
-    /// Answered, but not what PostgreSQL ≥ 10 answers.
-    #[error("unexpected answer to the probe: {0}")]
-    Nonsense(&'static str),
-}
-
-impl ProbeError {
-    /// The server lives but has no connection left: says nothing against the connections that the pools hold.
-    pub(super) fn is_crowded(&self) -> bool {
-        matches!(self, Self::Postgres(error) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS))
-    }
-
-    /// The text for the log: the server's own words where it gave some.
-    pub(super) fn text(&self) -> String {
-        match self {
-            Self::Postgres(error) => match (error.as_db_error(), std::error::Error::source(error)) {
-                (Some(db), _) => format!("{}: {}", db.code().code(), db.message()),
-                (None, Some(cause)) => format!("{error}: {cause}"),
-                (None, None) => error.to_string(),
-            },
-            Self::Deadline | Self::Dial(_) | Self::Nonsense(_) => self.to_string(),
-        }
-    }
-}
-
-/// An open probe connection. Dropping it closes the connection.
+/// An open probe connection.
 pub(super) struct Probe {
-    client: Client,
-    driver: JoinHandle<()>,
+    link: Link,
     system: Option<String>,
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        // The driver of a stopped server would wait for ever to send its Terminate.
-        self.driver.abort();
-    }
 }
 
 impl Probe {
     /// Connects and asks what cannot change within a connection.
-    pub(super) async fn connect(host: &Host, login: &Login) -> Result<Self, ProbeError> {
-        timeout(DEADLINE, Self::dial(host, login)).await.map_err(|_| ProbeError::Deadline)?
+    pub(super) async fn connect(host: &Host, login: &Login) -> Result<Self, LinkError> {
+        timeout(DEADLINE, Self::dial(host, login)).await.map_err(|_| LinkError::Deadline(DEADLINE))?
     }
 
-    async fn dial(host: &Host, login: &Login) -> Result<Self, ProbeError> {
-        let first = Self::log_in(host, login, &login.tls).await;
-        let Some(clear) = login.tls.fallback() else { return first };
-        match first {
-            // As the pools do: pg_hba.conf may let in only what is not encrypted.
-            Err(ProbeError::Postgres(error))
-                if error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) =>
-            {
-                Self::log_in(host, login, &clear).await
-            }
-            other => other,
+    async fn dial(host: &Host, login: &Login) -> Result<Self, LinkError> {
+        let link = Link::connect(host, login, "-c statement_timeout=2000").await?;
+        let mut system = None;
+        if link.row(ONCE).await?.try_get(0)? == Some("t") {
+            system = link.row(SYSTEM).await?.try_get(0)?.map(str::to_owned);
         }
-    }
-
-    async fn log_in(host: &Host, login: &Login, tls: &TowardsServers) -> Result<Self, ProbeError> {
-        let mut config = tokio_postgres::Config::new();
-        config
-            .user(&login.user)
-            .dbname(&login.dbname)
-            .application_name("pgsluice")
-            // In the startup packet and not by SET: where a role defaults to serializable, a standby refuses
-            // every statement, SET included.
-            .options(r"-c default_transaction_isolation=read\ committed -c statement_timeout=2000");
-        if let Some(password) = &login.password {
-            config.password(password);
-        }
-        let stream = Address::new(&host.name, host.port).dial(tls, DEADLINE).await?;
-        // TLS has begun already, or never will: the library is to ask for nothing.
-        match &stream {
-            Stream::Tls(_) => config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct),
-            Stream::Tcp(_) | Stream::Unix(_) | Stream::Taken => config.ssl_mode(SslMode::Disable),
-        };
-        let (client, connection) = config.connect_raw(Carrier(stream), Begun).await?;
-        let driver = tokio::spawn(async move {
-            // Its errors reach the caller through the client's requests.
-            let _ = connection.await;
-        });
-        let mut probe = Self { client, driver, system: None };
-        if probe.row(ONCE).await?.try_get(0)? == Some("t") {
-            probe.system = probe.row(SYSTEM).await?.try_get(0)?.map(str::to_owned);
-        }
-        Ok(probe)
+        Ok(Self { link, system })
     }
 
     /// Asks where the node stands.
-    pub(super) async fn ask(&self, clock: &Clock) -> Result<Sample, ProbeError> {
+    pub(super) async fn ask(&self, clock: &Clock) -> Result<Sample, LinkError> {
         let begun = clock.now();
-        let row = timeout(DEADLINE, self.row(ASK)).await.map_err(|_| ProbeError::Deadline)??;
+        let row = timeout(DEADLINE, self.link.row(ASK)).await.map_err(|_| LinkError::Deadline(DEADLINE))??;
         let text = |name: &'static str| row.try_get(name);
-        let lsn = |name: &'static str| -> Result<Option<Lsn>, ProbeError> {
-            text(name)?.map(Lsn::from_str).transpose().map_err(|_| ProbeError::Nonsense(name))
+        let lsn = |name: &'static str| -> Result<Option<Lsn>, LinkError> {
+            text(name)?.map(Lsn::from_str).transpose().map_err(|_| LinkError::Nonsense(name))
         };
         let in_recovery = text("in_recovery")? == Some("t");
         let (lsn, insert) = if in_recovery {
@@ -188,22 +97,11 @@ impl Probe {
             lsn,
             insert,
             timeline,
-            started: text("started")?.ok_or(ProbeError::Nonsense("started"))?.to_owned(),
+            started: text("started")?.ok_or(LinkError::Nonsense("started"))?.to_owned(),
             wal_segment: text("wal_segment")?.and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
             system: self.system.clone(),
             begun,
             ended: clock.now(),
         })
-    }
-
-    async fn row(&self, query: &str) -> Result<SimpleQueryRow, ProbeError> {
-        let messages = self.client.simple_query(query).await?;
-        messages
-            .into_iter()
-            .find_map(|message| match message {
-                SimpleQueryMessage::Row(row) => Some(row),
-                _ => None,
-            })
-            .ok_or(ProbeError::Nonsense("no row"))
     }
 }

@@ -61,6 +61,7 @@ struct Member {
 /// A database with what is remembered of its primaries.
 struct Group {
     name: Arc<str>,
+    login: Login,
     members: Vec<Member>,
     view: Arc<ArcSwap<ClusterView>>,
     history: History,
@@ -104,13 +105,14 @@ impl State {
         let mut groups = Vec::with_capacity(config.databases.len());
         for database in &config.databases {
             let members: Vec<Member> = database.nodes.iter().map(Member::new).collect();
+            let login = login(database, &config, None);
             for member in &members {
-                logins.entry(member.host.clone()).or_insert_with(|| login(database, &config));
+                logins.entry(member.host.clone()).or_insert_with(|| login.clone());
             }
             let known = self.groups.iter().position(|group| *group.name == *database.name);
             groups.push(match known {
-                Some(index) => Group { members, ..self.groups.swap_remove(index) },
-                None => Group::new(&database.name, members),
+                Some(index) => Group { members, login, ..self.groups.swap_remove(index) },
+                None => Group::new(&database.name, members, login),
             });
         }
         self.groups = groups;
@@ -186,6 +188,17 @@ impl State {
         self.groups.iter().map(|group| (Arc::clone(&group.name), group.view.load_full())).collect()
     }
 
+    /// Where and as whom a database's catalog is read: on the primary, or on a replica if there is none.
+    pub(super) fn reader(&self, database: &str, dbname: &str) -> Option<(Host, Login)> {
+        let group = self.groups.iter().find(|group| *group.name == *database)?;
+        let view = group.view.load();
+        let is_up = |node: &NodeView| node.health == Health::Up;
+        let replica = || view.nodes.iter().find(|node| node.role == Role::Replica && is_up(node));
+        let node = view.primary().filter(|node| is_up(node)).or_else(replica)?;
+        let member = group.members.iter().find(|member| member.id == node.id)?;
+        Some((member.host.clone(), Login { dbname: dbname.to_owned(), ..group.login.clone() }))
+    }
+
     pub(super) fn stop(&mut self) {
         self.nodes.values_mut().for_each(Watched::stop);
     }
@@ -234,11 +247,12 @@ impl Member {
 }
 
 impl Group {
-    fn new(name: &str, members: Vec<Member>) -> Self {
+    fn new(name: &str, members: Vec<Member>, login: Login) -> Self {
         let empty =
             ClusterView { generation: Generation(0), nodes: Box::new([]), primary: None, term: 0, wal_segment: 0 };
         Self {
             name: name.into(),
+            login,
             members,
             view: Arc::new(ArcSwap::from_pointee(empty)),
             history: History::default(),
@@ -344,8 +358,8 @@ fn foreign(track: &mut Track, primary: Option<&super::probe::Sample>) -> bool {
     other_system || other_timeline || track.diverged
 }
 
-/// The database's server user, or `auth.user`, or the first user whose password we can use, or the first one there is.
-fn login(database: &Database, config: &Config) -> Login {
+/// For this database, or for the one on the servers that `dbname` says: the database's server user, or `auth.user`, or the first user whose password we can use, or the first one there is.
+pub(super) fn login(database: &Database, config: &Config, dbname: Option<&str>) -> Login {
     let users = &config.users;
     let allowed = |user: &&Arc<User>| user.may_use(&database.name);
     let clear = |user: &Arc<User>| match &user.secret {
@@ -360,8 +374,8 @@ fn login(database: &Database, config: &Config) -> Login {
             users.iter().filter(allowed).find_map(clear).or_else(first).unwrap_or(("postgres".to_owned(), None))
         }
     };
-    let dbname = match (&database.dbname, database.name.as_str()) {
-        (Some(dbname), _) => dbname.clone(),
+    let dbname = match (dbname.or(database.dbname.as_deref()), database.name.as_str()) {
+        (Some(dbname), _) => dbname.to_owned(),
         // The wildcard has no name on the servers; every cluster has this one.
         (None, "*") => "postgres".to_owned(),
         (None, name) => name.to_owned(),

@@ -11,7 +11,8 @@ use crate::base::NodeId;
 
 use super::{
     Shared,
-    probe::{Probe, ProbeError},
+    link::LinkError,
+    probe::Probe,
     state::{Host, Login},
     track::Event,
 };
@@ -72,7 +73,7 @@ pub(super) async fn watch(shared: Arc<Shared>, host: Host, login: Login, wake: A
 }
 
 /// One answer: on the open connection, or else on a new one. Down means that both failed.
-async fn turn(shared: &Shared, host: &Host, login: &Login, open: &mut Option<Probe>) -> Result<Event, ProbeError> {
+async fn turn(shared: &Shared, host: &Host, login: &Login, open: &mut Option<Probe>) -> Result<Event, LinkError> {
     if let Some(probe) = open.take() {
         match probe.ask(&shared.clock).await {
             Ok(sample) => {

@@ -153,6 +153,15 @@ impl Params {
         self.0.iter().flat_map(|inner| inner.values.iter().map(|(n, v)| (&**n, &**v)))
     }
 
+    /// Is it certainly the same set? Costs one comparison.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
     /// Nothing differs from the defaults.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()

@@ -147,7 +147,7 @@ pub fn decide(facts: &Facts, hints: Hints, phase: Phase, defaults: Defaults, pre
     if facts.primary == Some(PrimaryReason::SessionState) && follows_client(facts) {
         return Wish { place: Where::Any, reason: RouteReason::SessionState, repeatable: false };
     }
-    if facts.primary == Some(PrimaryReason::UnknownFunction)
+    if matches!(facts.primary, Some(PrimaryReason::UnknownFunction | PrimaryReason::LabelledVolatile))
         && preference.unknown_functions == UnknownFunctions::TryReplica
         && facts.tx.is_empty()
         && kept_back(defaults.serializable).is_none()

@@ -83,7 +83,7 @@ impl From<PrimaryReason> for RouteReason {
         match reason {
             PrimaryReason::Writes => Self::Writes,
             PrimaryReason::LocksRows => Self::LocksRows,
-            PrimaryReason::VolatileFunction => Self::VolatileFunction,
+            PrimaryReason::VolatileFunction | PrimaryReason::LabelledVolatile => Self::VolatileFunction,
             PrimaryReason::SessionState => Self::SessionState,
             PrimaryReason::NodeLocal => Self::NodeLocal,
             PrimaryReason::UnknownFunction => Self::UnknownFunction,

@@ -1,7 +1,7 @@
 //! The corridor: a request is read, judged, placed, carried and settled; then the next one.
 
 use super::{end::End, state::Session, tx::Tx};
-use crate::{base::SqlState, pool::StatementId, relay::Until, sql::Shape, wire::frontend::tag};
+use crate::{base::SqlState, pool::StatementId, relay::Until, sql::Route, wire::frontend::tag};
 /// A request on its way: how to write it to a server, and what then.
 pub(super) trait Load {
     /// Writes it to the held server's outgoing bytes and notes what is owed; called again after a pause.
@@ -19,7 +19,7 @@ pub(super) trait Load {
     /// Ends with ReadyForQuery.
     fn ends_cycle(&self) -> bool;
     /// The shapes to be remembered as writers if only the primary would run it.
-    fn shapes(&self, session: &Session) -> Vec<Shape>;
+    fn routes(&self, session: &Session) -> Vec<Route>;
     /// The prepared statements it makes.
     fn parses(&self, _: &Session) -> Vec<StatementId> {
         Vec::new()

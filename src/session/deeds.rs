@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
 
 use super::{
     dotted,
+    scope::redefines,
     state::Session,
     statements::Named,
     unseen::{self, Stamp, Verdict},
@@ -64,6 +65,8 @@ pub(super) struct Deeds {
     pub controlled: bool,
     /// The schema may have changed.
     pub ddl: bool,
+    /// And with it what names that exist mean.
+    pub redefines: bool,
     /// `synchronous_commit` was touched, or may have been, so the commit may be acknowledged before it is flushed.
     pub lazy_commit: bool,
     /// The first statement of the request takes the place of the session's role, or of its whole identity.
@@ -140,7 +143,9 @@ impl Deeds {
     pub(super) fn note(&mut self, facts: &Facts) {
         self.wrote |= may_write(facts);
         self.note_transaction(facts);
-        self.ddl |= facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
+        let ddl = facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
+        self.ddl |= ddl;
+        self.redefines |= ddl && redefines(facts);
         if facts.effects.is_empty() {
             return;
         }
@@ -321,7 +326,7 @@ impl Session {
 
     /// Notes a prepared statement that is about to run.
     pub(super) fn note_named(&mut self, statement: &Named) {
-        let known = statement.classified(&self.worker).known;
+        let known = self.classified(statement).known;
         self.note(&known);
         self.deeds.note_dotted(&known.facts, &statement.text);
     }

@@ -35,6 +35,7 @@ impl Session {
         let mut learn = false;
         let mut may_try_out = true;
         let _busy = Busy::new(&self.worker, self.tenant.slot);
+        let _changing = self.deeds.redefines.then(|| self.tenant.catalog.changing());
         let started = Instant::now();
         self.mark = started;
         loop {
@@ -129,12 +130,14 @@ impl Session {
                         ));
                     }
                     if self.deeds.ddl || self.feed.stale_plan {
-                        self.worker.shared.schema_changed();
+                        self.schema_changed();
                     }
                     if learn && self.feed.error.is_none() {
-                        for shape in load.shapes(self) {
-                            self.worker.misroutes.learn(shape);
+                        for route in load.routes(self) {
+                            self.worker.misroutes.learn(route);
                         }
+                        // Perhaps the catalog has changed, and nobody has told us yet.
+                        self.tenant.catalog.miss();
                     }
                     self.tx = Tx::Idle;
                     // A Query behind a failed message of an open group was skipped as well: its group still waits for a Sync.

@@ -11,6 +11,7 @@ use super::{
     local::Local,
     rewriting::{Original, Outcome},
     rules::{Protocol, begins},
+    scope::moves,
     state::Session,
 };
 use crate::{
@@ -54,6 +55,7 @@ impl Session {
         }
         self.deeds.ending = false;
         let mut wish = Wish::nothing();
+        let mut moved = false;
         for (i, item) in batch.items.iter().enumerate() {
             if item.refused.is_some() {
                 break;
@@ -64,12 +66,17 @@ impl Session {
                 if seen && item.tag != tag::EXECUTE {
                     continue;
                 }
-                let classified = statement.classified(&self.worker);
+                let classified = self.classified(statement);
                 let verdict = self.consult(&classified.known, &statement.text, Protocol::Extended);
                 if !seen {
-                    wish = wish.and(self.wish(&classified, verdict.as_ref()));
+                    let own = self.wish(&classified, verdict.as_ref());
+                    // What names mean from here on is not known yet.
+                    let known = !moved || own.place != Where::Replica;
+                    let place = if known { own.place } else { Where::Primary };
+                    wish = wish.and(Wish { place, ..own });
                 }
                 if item.tag == tag::EXECUTE {
+                    moved |= moves(&classified.known.facts);
                     self.follow(verdict.as_ref(), classified.hints);
                     self.note_named(statement);
                     self.remember_prepared(&classified.known, &statement.text, statement.original.clone());
@@ -127,7 +134,7 @@ impl Session {
             if !asked {
                 continue;
             }
-            let known = statement.classified(&self.worker).known;
+            let known = self.classified(statement).known;
             if let Err(refusal) =
                 self.still_stands(statement.original.as_ref(), &known, &statement.text, Protocol::Extended)
             {

@@ -109,7 +109,7 @@ impl Session {
             used.extend(known.known.facts.inside.iter().filter_map(feature));
         }
         if let Some(statement) = self.names.find(name.as_bytes()) {
-            used.extend(statement.classified(&self.worker).known.facts.effects.iter().filter_map(feature));
+            used.extend(self.classified(statement).known.facts.effects.iter().filter_map(feature));
         }
     }
 

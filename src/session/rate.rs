@@ -65,7 +65,7 @@ impl Session {
     pub(super) fn execute_refused_by_rate(&self, statement: Option<&Named>) -> Option<Refusal> {
         let allowance = self.tenant.account.allowance.as_deref()?;
         match statement {
-            Some(statement) => self.refused_by_rate(&statement.classified(&self.worker).known.facts),
+            Some(statement) => self.refused_by_rate(&self.classified(statement).known.facts),
             None => self.take_allowance(allowance, 1),
         }
     }

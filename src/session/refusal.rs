@@ -18,7 +18,7 @@ use crate::{
     policy::Verdict,
     relay::{Ack, NO_SUCH, Owed, Until, What},
     route::{RouteReason, Wish},
-    sql::Shape,
+    sql::Route,
     wire::{
         backend::{self, ErrorText, Severity, TxStatus},
         frontend,
@@ -94,7 +94,7 @@ impl Load for Failing {
         true
     }
 
-    fn shapes(&self, _: &Session) -> Vec<Shape> {
+    fn routes(&self, _: &Session) -> Vec<Route> {
         Vec::new()
     }
 

@@ -169,7 +169,7 @@ impl Session {
         let by_sql = by_sql.and_then(|prepared| self.consult(&prepared.known, &prepared.text, protocol));
         let by_protocol = self.names.find(name.as_bytes());
         let by_protocol = by_protocol
-            .and_then(|statement| self.consult(&statement.classified(&self.worker).known, &statement.text, protocol));
+            .and_then(|statement| self.consult(&self.classified(statement).known, &statement.text, protocol));
         [by_sql, by_protocol].into_iter().flatten().find_map(|verdict| self.refusal_by(&verdict))
     }
 

@@ -43,7 +43,8 @@ impl Session {
         }
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
-            self.worker.shared.schema_changed();
+            self.schema_changed();
+            self.deeds.redefines = false;
             // A temporary table may be gone.
             self.deeds.living |= self.pins.has(Feature::TempTable);
         }

@@ -22,6 +22,7 @@ use crate::{
     policy::{Lesson, RuleSet},
     pool::Pools,
     route::ClusterView,
+    sql::catalog::Published,
     wire::scram::{DEFAULT_ITERATIONS, MockSecret},
 };
 
@@ -94,6 +95,9 @@ fn usual_iterations<'a>(accounts: impl Iterator<Item = &'a Arc<Account>>) -> u32
 /// Hears of statements; see [`Shared::learn`].
 type Learn = Box<dyn Fn(&Lesson, u64) -> bool + Send + Sync>;
 
+/// Finds a catalog by the names of a database: the configuration's, and the servers'.
+pub type FindCatalog = Box<dyn Fn(&str, &str) -> Arc<Published> + Send + Sync>;
+
 /// Everything workers share.
 pub struct Shared {
     /// The present generation.
@@ -132,6 +136,8 @@ pub struct Shared {
     pub suspect: Box<dyn Fn(NodeId) + Send + Sync>,
     /// Tells the allow list of a statement that came so often; false: there was no room. Never blocks.
     pub learn: Learn,
+    /// What is known of the names in a database. Never blocks for long.
+    pub catalog: FindCatalog,
     /// Hands a CancelRequest for a session (by pid) to its worker. Never blocks.
     pub forward_cancel: Box<dyn Fn(usize, u32) + Send + Sync>,
 }

@@ -22,7 +22,8 @@ use crate::{
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
     sql::{
-        Classified, ClassifyPath, Facts, Shape,
+        Classified, ClassifyPath, Facts, Route, StringRules,
+        catalog::Scope,
         facts::{Effect, Verb},
     },
     wire::{
@@ -40,7 +41,7 @@ struct Whole {
     /// Bytes in the inbox when it was judged; less than `total` for one that streams through.
     here: usize,
     consumed: bool,
-    shape: Option<Shape>,
+    route: Option<Route>,
     /// What is sent in its place.
     changed: Option<Rc<Changed>>,
 }
@@ -72,8 +73,8 @@ impl Load for Whole {
         true
     }
 
-    fn shapes(&self, _: &Session) -> Vec<Shape> {
-        self.shape.into_iter().collect()
+    fn routes(&self, _: &Session) -> Vec<Route> {
+        self.route.into_iter().collect()
     }
 
     fn unread(&self) -> usize {
@@ -105,7 +106,7 @@ impl Session {
                 Ok(text) => text,
                 Err(error) => return self.malformed(total, error).await,
             };
-            (self.worker.classify(text, self.strings), total)
+            (self.classify(text), total)
         } else {
             (self.worker.unread(), self.client.pending().len().min(total))
         };
@@ -130,9 +131,7 @@ impl Session {
         });
         let classified = match &changed {
             // Its hints are those of the client's text.
-            Some(changed) => {
-                Classified { hints: classified.hints, ..self.worker.classify(changed.text.as_bytes(), self.strings) }
-            }
+            Some(changed) => Classified { hints: classified.hints, ..self.classify(changed.text.as_bytes()) },
             None => classified,
         };
         let facts = &classified.known.facts;
@@ -175,7 +174,7 @@ impl Session {
                 self.names_in_sql.push(name.as_bytes().into());
             }
         }
-        let mut load = Whole { total, here, consumed: false, shape: Some(classified.known.shape), changed };
+        let mut load = Whole { total, here, consumed: false, route: Some(classified.known.route), changed };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
             if self.skipping {
@@ -240,7 +239,7 @@ impl Session {
         self.deeds.wrote = true;
         self.clear_orders();
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
-        let mut load = Whole { total, here, consumed: false, shape: None, changed: None };
+        let mut load = Whole { total, here, consumed: false, route: None, changed: None };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
             if self.skipping {
@@ -296,8 +295,8 @@ pub(super) fn failed() -> Refusal {
 
 impl super::worker::Worker {
     /// What a text says.
-    pub(super) fn classify(&self, text: &[u8], rules: crate::sql::StringRules) -> Classified {
-        let classified = self.classifier.borrow_mut().classify(text, rules);
+    pub(super) fn classify(&self, text: &[u8], rules: StringRules, scope: &Scope) -> Classified {
+        let classified = self.classifier.borrow_mut().classify_in(text, rules, scope);
         self.metrics.classified(match classified.path {
             ClassifyPath::Table => observe::ClassifyPath::Table,
             ClassifyPath::Parse => observe::ClassifyPath::Parse,
@@ -309,6 +308,7 @@ impl super::worker::Worker {
     /// What is known of a text that is too long to be read.
     pub(super) fn unread(&self) -> Classified {
         // A text with a zero byte is never parsed; the answer is that of anything unreadable.
-        self.classify(b"\0", crate::sql::StringRules::default())
+        self.metrics.classified(observe::ClassifyPath::Unparsable);
+        self.classifier.borrow_mut().classify(b"\0", StringRules::default())
     }
 }

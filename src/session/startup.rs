@@ -79,6 +79,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 names_in_sql: Vec::new(),
                 params: entry.params.clone(),
                 startup: entry.params,
+                scope: Default::default(),
                 strings: entry.strings,
                 told: entry.told,
                 pins: Pins::default(),

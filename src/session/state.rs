@@ -1,7 +1,7 @@
 //! The session's state, and the small questions other files ask of it.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     rc::Rc,
     time::{Duration, Instant},
@@ -16,6 +16,7 @@ use super::{
     rewriting::Original,
     route_shown::LastRoute,
     rules::{Orders, Seat},
+    scope::Seen,
     statements::{Named, Names},
     tx::Tx,
     worker::{Tenant, Worker},
@@ -136,6 +137,8 @@ pub(super) struct Session {
     /// What the client has set, and what it asked for at login.
     pub params: Params,
     pub startup: Params,
+    /// What names meant to it last.
+    pub scope: RefCell<Option<Seen>>,
     pub strings: StringRules,
     /// Reported parameters that the client asked for at login, and what it was told last that they are.
     pub told: Vec<(Box<str>, Box<str>)>,

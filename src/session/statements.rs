@@ -21,6 +21,7 @@ use crate::{
     relay::Misnamed,
     sql::{
         self, Classified, Facts, StringRules,
+        catalog::Scope,
         facts::{Effect, Verb},
     },
     wire::{HEAD_BYTES, Oids, backend::ResultType, frontend::Parse, next_head},
@@ -49,8 +50,7 @@ pub(super) struct Statement {
     base: u128,
     rules: StringRules,
     classified: RefCell<Classified>,
-    /// How much had been learnt of misrouted shapes when it was classified.
-    learnt: Cell<u64>,
+    held_for: Cell<HeldFor>,
     /// Where it is known, until it is dropped.
     home: Weak<Intern>,
 }
@@ -63,6 +63,22 @@ impl Drop for Statement {
         if known.get(&self.base).is_some_and(|known| known.strong_count() == 0) {
             known.remove(&self.base);
         }
+    }
+}
+
+/// What a classification holds for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HeldFor {
+    /// How much had been learnt of misrouted shapes.
+    learnt: u64,
+    /// What names meant.
+    scope: u128,
+    stamp: u64,
+}
+
+impl HeldFor {
+    fn now(worker: &Worker, scope: &Scope) -> Self {
+        Self { learnt: worker.misroutes.generation(), scope: scope.id(), stamp: scope.source().stamp() }
     }
 }
 
@@ -120,13 +136,17 @@ fn own(pid: u32, birth: u32) -> u64 {
 }
 
 impl Statement {
-    /// What it says; asked anew if a shape was found to write since.
-    pub(super) fn classified(&self, worker: &Worker) -> Classified {
-        let learnt = worker.misroutes.generation();
-        if self.learnt.replace(learnt) != learnt {
-            *self.classified.borrow_mut() = worker.classify(&self.text, self.rules);
+    /// What it says; asked anew if a shape was found to write since, or if names mean something else.
+    pub(super) fn classified(&self, worker: &Worker, scope: &Scope) -> Classified {
+        let now = HeldFor::now(worker, scope);
+        if self.held_for.replace(now) != now {
+            *self.classified.borrow_mut() = worker.classify(&self.text, self.rules, scope);
         }
-        self.classified.borrow().clone()
+        let classified = self.classified.borrow().clone();
+        if classified.missing {
+            scope.source().miss();
+        }
+        classified
     }
 }
 
@@ -163,15 +183,18 @@ impl Session {
     /// The statement of a Parse.
     pub(super) fn statement(&self, parse: &Parse<'_>) -> Named {
         self.births.set(self.births.get().wrapping_add(1));
-        let sent = self.worker.interned(parse.text, parse.oids, self.strings);
-        let known = sent.classified(&self.worker).known;
+        let scope = self.scope();
+        let sent = self.worker.interned(parse.text, parse.oids, self.strings, &scope);
+        let known = sent.classified(&self.worker, &scope).known;
         let outcome = match self.change(&known, parse.text, Protocol::Extended) {
             Ok(None) => None,
             Ok(Some(changed)) => Some(Outcome::Changed(changed)),
             Err(refusal) => Some(Outcome::Refused(Box::new(refusal))),
         };
         let statement = match &outcome {
-            Some(Outcome::Changed(changed)) => self.worker.interned(changed.text.as_bytes(), parse.oids, self.strings),
+            Some(Outcome::Changed(changed)) => {
+                self.worker.interned(changed.text.as_bytes(), parse.oids, self.strings, &scope)
+            }
             Some(Outcome::Refused(_)) | None => sent,
         };
         let original = outcome.map(|outcome| Original { known, text: parse.text.into(), outcome });
@@ -206,7 +229,7 @@ impl Session {
 
 impl Worker {
     /// The statement of this text; classified once for all sessions that have it.
-    fn interned(&self, text: &[u8], oids: Oids<'_>, rules: StringRules) -> Rc<Statement> {
+    fn interned(&self, text: &[u8], oids: Oids<'_>, rules: StringRules, scope: &Scope) -> Rc<Statement> {
         let mut hasher = SipHasher13::new_with_keys(self.intern.key.0, self.intern.key.1);
         hasher.write(text);
         hasher.write(oids.raw());
@@ -218,7 +241,8 @@ impl Worker {
         if let Some(statement) = known.filter(|known| *known.text == *text) {
             return statement;
         }
-        let classified = self.classify(text, rules);
+        let held_for = Cell::new(HeldFor::now(self, scope));
+        let classified = self.classify(text, rules, scope);
         let facts = &classified.known.facts;
         let statement = Rc::new(Statement {
             // With parameters declared a Bind must bring values: that is for a server to check.
@@ -226,7 +250,10 @@ impl Worker {
             copies_in: facts.verb == Verb::CopyFrom,
             forgets_names: forgets_names(facts),
             tells_time: sql::tells_time(text, rules),
-            is_plain: facts.effects.is_empty() && facts.tx.is_empty(),
+            // Whether it calls code that nobody can see into is another matter in another database.
+            is_plain: facts.effects.iter().all(|effect| *effect == Effect::OpaqueCode)
+                && facts.inside.is_empty()
+                && facts.tx.is_empty(),
             names_in_sql: names_in_sql(facts).map(Into::into).collect(),
             deallocates: deallocated(facts).map(Into::into).collect(),
             text: text.into(),
@@ -234,7 +261,7 @@ impl Worker {
             base,
             rules,
             classified: RefCell::new(classified),
-            learnt: Cell::new(self.misroutes.generation()),
+            held_for,
             home: Rc::downgrade(&self.intern),
         });
         self.intern.known.borrow_mut().insert(base, Rc::downgrade(&statement));

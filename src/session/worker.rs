@@ -16,6 +16,7 @@ use super::{
     half_open::HalfOpen,
     rewriting::Changes,
     rules::Lessons,
+    scope::Scopes,
     shared::Shared,
     statements::Intern,
     unseen::{Stamp, Unseen, Words},
@@ -30,7 +31,7 @@ use crate::{
     pool::{ConnectError, Local, Login, Owner, PoolKey, Proof, Settings},
     relay::Buffers,
     route::{ClusterView, Dice, NodeLoad},
-    sql::{Classifier, Misroutes},
+    sql::{Classifier, Misroutes, catalog::Published},
     wire::scram::client::ServerFault,
 };
 
@@ -49,6 +50,7 @@ pub struct Worker {
     pub(super) lessons: RefCell<Lessons>,
     pub(super) changes: RefCell<Changes>,
     pub(super) misroutes: Arc<Misroutes>,
+    pub(super) scopes: Scopes,
     pub(super) intern: Rc<Intern>,
     pub(super) dice: RefCell<Dice>,
     pub(super) welcomes: RefCell<Welcomes>,
@@ -88,6 +90,10 @@ pub struct Tenant {
     pub account: Arc<Account>,
     /// What is known of the nodes.
     pub view: Arc<ArcSwap<ClusterView>>,
+    /// What is known of the names in it.
+    pub catalog: Arc<Published>,
+    /// Whom its servers take the sessions for.
+    pub login: Box<str>,
     /// One per node, in the order of the database's nodes.
     pub locals: Box<[Rc<Local>]>,
     /// What the workers have measured of each node.
@@ -119,6 +125,7 @@ impl Worker {
             lessons: RefCell::default(),
             changes: RefCell::default(),
             misroutes,
+            scopes: Scopes::default(),
             intern: Rc::default(),
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
             welcomes: RefCell::default(),
@@ -187,6 +194,8 @@ impl Worker {
             slot: self.shared.metrics.database(&found.name),
             account: Arc::clone(account),
             view,
+            catalog: (self.shared.catalog)(&found.name, dbname),
+            login: server_user.into(),
             locals: locals.collect(),
             loads,
             limits: limits_of(user, &snapshot.config.limits),

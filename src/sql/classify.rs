@@ -3,13 +3,14 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
+    catalog::{Scope, resolve},
     facts::{Facts, PrimaryReason},
     functions::Functions,
     hints::Hints,
     lexer::{Encoding, StringRules},
-    misroutes::Misroutes,
+    misroutes::{Misroutes, Route},
     parse,
-    shape::{self, Shape, ShapeKey},
+    shape::{self, Outline, Shape, ShapeKey},
     table::Table,
 };
 
@@ -27,17 +28,32 @@ pub struct Caps {
 pub struct Known {
     /// The shape. For a text that was not read at all (too long, too deep, not UTF-8) it is still its own.
     pub shape: Shape,
+    /// As what a replica's refusal is remembered.
+    pub route: Route,
     /// What the text says; for a misrouted shape with what a replica has taught.
-    pub facts: Facts,
-    /// The parser alone proved it read-only.
+    pub facts: Rc<Facts>,
+    /// The parser, and the catalog if it was asked, proved it read-only.
     proven: bool,
 }
 
 impl Known {
-    fn new(shape: Shape, facts: Facts, proven: bool, misrouted: bool) -> Self {
-        let primary = if misrouted { Some(PrimaryReason::UnknownFunction) } else { facts.primary };
-        let primary = if proven && !misrouted { None } else { primary };
-        Self { shape, facts: Facts { proven_read_only: proven && !misrouted, primary, ..facts }, proven }
+    fn new(route: Route, facts: Rc<Facts>, proven: bool, misrouted: bool) -> Self {
+        let known = Self { shape: route.shape, route, facts, proven };
+        let primary = if misrouted { Some(PrimaryReason::UnknownFunction) } else { None };
+        if proven && known.facts.primary != primary {
+            let facts = Facts { proven_read_only: !misrouted, primary, ..(*known.facts).clone() };
+            return Self { facts: Rc::new(facts), ..known };
+        }
+        known
+    }
+
+    /// The facts without what a replica has taught.
+    fn as_parsed(&self) -> Rc<Facts> {
+        if self.is_misrouted() {
+            Rc::new(Facts { proven_read_only: true, primary: None, ..(*self.facts).clone() })
+        } else {
+            Rc::clone(&self.facts)
+        }
     }
 
     /// True if the facts alone would allow a replica, but a replica has refused this shape before.
@@ -77,6 +93,8 @@ pub struct Classified {
     pub hints: Hints,
     /// How the facts were come by.
     pub path: ClassifyPath,
+    /// A name is not in the catalog that was asked.
+    pub missing: bool,
 }
 
 /// A worker's memory of shapes. Bounded; a hit allocates nothing.
@@ -90,6 +108,17 @@ pub struct Classifier {
     shapes: Table<Entry>,
     /// Exact texts whose facts hang on their literals, or that could not be read.
     texts: Table<Rc<Known>>,
+    /// Both in the light of a catalog, by shape and scope.
+    resolved: Table<InScope>,
+}
+
+/// What is known of a shape in one scope.
+struct InScope {
+    /// [`Published::stamp`](super::catalog::Published::stamp) of the catalog that said so.
+    stamp: u64,
+    known: Rc<Known>,
+    /// A name was not found, so the catalog is asked for again.
+    missing: bool,
 }
 
 enum Entry {
@@ -113,20 +142,90 @@ impl Classifier {
             scratch: Vec::new(),
             shapes: Table::new(caps.entries),
             texts: Table::new(caps.entries / 8),
+            resolved: Table::new(caps.entries),
         }
     }
 
-    /// What is known of built-in functions.
-    pub fn functions(&self) -> &Functions {
+    /// What is known of built-in functions, and what was declared of others.
+    pub fn functions(&self) -> &Arc<Functions> {
         &self.functions
     }
 
-    /// Facts and hints of `text`: one Query string, or the text of one Parse, without the terminating zero.
+    /// Other functions are declared: nothing that was known of a text holds any more.
+    pub fn replace_functions(&mut self, functions: Arc<Functions>) {
+        self.functions = functions;
+        self.shapes = Table::new(self.caps.entries);
+        self.texts = Table::new(self.caps.entries / 8);
+        self.resolved = Table::new(self.caps.entries);
+    }
+
+    /// Facts and hints of `text`: one Query string, or the text of one Parse, without the terminating zero. Names are taken for what
+    /// they seem to be.
     pub fn classify(&mut self, text: &[u8], rules: StringRules) -> Classified {
         self.catch_up();
+        match self.read(text, rules) {
+            Ok(outline) => self.unresolved(text, rules, outline),
+            Err(answer) => answer,
+        }
+    }
+
+    /// The same with names looked up in a catalog.
+    pub fn classify_in(&mut self, text: &[u8], rules: StringRules, scope: &Scope) -> Classified {
+        self.catch_up();
+        let outline = match self.read(text, rules) {
+            Ok(outline) => outline,
+            Err(answer) => return answer,
+        };
+        let stamp = scope.source().stamp();
+        let mut key = scope.key(outline.shape);
+        if let Some((known, missing)) = self.in_scope(key, scope, stamp) {
+            return Classified { known, hints: outline.hints, path: ClassifyPath::Table, missing };
+        }
+        let answer = self.unresolved(text, rules, outline);
+        if answer.known.facts.needs_literals || answer.path == ClassifyPath::Unparsable {
+            // As without a catalog, that holds for this very text.
+            key = scope.key(self.key.exact(text, rules));
+            if let Some((known, missing)) = self.in_scope(key, scope, stamp) {
+                return Classified { known, missing, ..answer };
+            }
+        }
+        let (known, missing) = self.resolve(&answer.known, scope, stamp);
+        if missing {
+            scope.source().miss();
+        }
+        self.resolved.insert(key, InScope { stamp, known: Rc::clone(&known), missing });
+        Classified { known, missing, ..answer }
+    }
+
+    /// What was found out already, and whether a name was missing.
+    fn in_scope(&mut self, key: Shape, scope: &Scope, stamp: u64) -> Option<(Rc<Known>, bool)> {
+        let entry = self.resolved.find(key).filter(|entry| entry.stamp == stamp)?;
+        if entry.missing {
+            scope.source().miss();
+        }
+        Some((Rc::clone(&entry.known), entry.missing))
+    }
+
+    /// What is known of a text where this is the catalog and the path, and whether a name is missing.
+    fn resolve(&self, base: &Rc<Known>, scope: &Scope, stamp: u64) -> (Rc<Known>, bool) {
+        let facts = base.as_parsed();
+        let resolved = scope.judging(stamp, |now| {
+            let route = Route { shape: base.shape, catalog: scope.source().id(), snapshot: now.snapshot };
+            (route, resolve(&facts, &now.catalog, now.freshness, &self.functions, &mut now.memory))
+        });
+        let Some((route, resolved)) = resolved else { return (Rc::clone(base), false) };
+        if resolved.facts.is_none() && !base.proven {
+            return (Rc::clone(base), resolved.missing);
+        }
+        let facts = resolved.facts.map_or(facts, Rc::new);
+        (Rc::new(self.judge(route, facts)), resolved.missing)
+    }
+
+    /// One pass over the text. The answer, if it is not to be read.
+    fn read(&mut self, text: &[u8], rules: StringRules) -> Result<Outline, Classified> {
         if text.len() > self.caps.parse {
             let facts = Facts::unparsable("longer than limits.parse");
-            return self.answer(self.key.exact(text, rules), facts, Hints::default());
+            return Err(self.answer(self.key.exact(text, rules), facts, Hints::default()));
         }
         let outline = shape::outline(text, rules, &self.key, &mut self.scratch);
         if self.scratch.capacity() > SCRATCH {
@@ -141,14 +240,28 @@ impl Classifier {
         };
         if let Some(why) = misread {
             let facts = Facts::unparsable(why);
-            return self.answer(self.key.exact(text, rules), facts, outline.hints);
+            return Err(self.answer(self.key.exact(text, rules), facts, outline.hints));
         }
+        Ok(outline)
+    }
+
+    fn unresolved(&mut self, text: &[u8], rules: StringRules, outline: Outline) -> Classified {
         if let Some(Entry::Facts(known)) = self.shapes.find(outline.shape) {
-            return Classified { known: Rc::clone(known), hints: outline.hints, path: ClassifyPath::Table };
+            return Classified {
+                known: Rc::clone(known),
+                hints: outline.hints,
+                path: ClassifyPath::Table,
+                missing: false,
+            };
         }
         let exact = self.key.exact(text, rules);
         if let Some(known) = self.texts.find(exact) {
-            return Classified { known: Rc::clone(known), hints: outline.hints, path: ClassifyPath::Table };
+            return Classified {
+                known: Rc::clone(known),
+                hints: outline.hints,
+                path: ClassifyPath::Table,
+                missing: false,
+            };
         }
         let facts = parse::facts(text, &self.functions);
         let answer = self.answer(outline.shape, facts, outline.hints);
@@ -167,10 +280,12 @@ impl Classifier {
     /// For facts that a session keeps (a prepared statement): the same, unless a replica has refused them since.
     pub fn refresh(&mut self, known: &Rc<Known>) -> Rc<Known> {
         self.catch_up();
-        if !known.proven || known.is_misrouted() == self.memory_holds(known.shape) {
+        if !known.proven || known.is_misrouted() == self.memory_holds(known.route) {
             return Rc::clone(known);
         }
-        Rc::new(self.judge(known.shape, Facts { proven_read_only: true, primary: None, ..known.facts.clone() }))
+        Rc::new(
+            self.judge(known.route, Rc::new(Facts { proven_read_only: true, primary: None, ..(*known.facts).clone() })),
+        )
     }
 
     /// Applies what any worker has learned since the last text.
@@ -185,27 +300,28 @@ impl Classifier {
             Entry::Facts(known) => Some(known),
             Entry::NeedsLiterals => None,
         });
-        for known in kept.chain(self.texts.values_mut()).filter(|known| known.proven) {
-            let misrouted = memory.contains(known.shape);
+        let resolved = self.resolved.values_mut().map(|entry| &mut entry.known);
+        for known in kept.chain(self.texts.values_mut()).chain(resolved).filter(|known| known.proven) {
+            let misrouted = memory.contains(known.route);
             if misrouted != known.is_misrouted() {
-                *known = Rc::new(Known::new(known.shape, known.facts.clone(), true, misrouted));
+                *known = Rc::new(Known::new(known.route, known.facts.clone(), true, misrouted));
             }
         }
     }
 
     fn answer(&self, shape: Shape, facts: Facts, hints: Hints) -> Classified {
         let path = if facts.error.is_some() { ClassifyPath::Unparsable } else { ClassifyPath::Parse };
-        Classified { known: Rc::new(self.judge(shape, facts)), hints, path }
+        Classified { known: Rc::new(self.judge(Route::of(shape), Rc::new(facts))), hints, path, missing: false }
     }
 
-    fn judge(&self, shape: Shape, facts: Facts) -> Known {
+    fn judge(&self, route: Route, facts: Rc<Facts>) -> Known {
         let proven = facts.proven_read_only;
-        Known::new(shape, facts, proven, proven && self.memory_holds(shape))
+        Known::new(route, facts, proven, proven && self.memory_holds(route))
     }
 
     /// Nothing learned is the common case and costs no lock.
-    fn memory_holds(&self, shape: Shape) -> bool {
-        self.learned != 0 && self.memory.contains(shape)
+    fn memory_holds(&self, route: Route) -> bool {
+        self.learned != 0 && self.memory.contains(route)
     }
 }
 

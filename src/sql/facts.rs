@@ -1,6 +1,7 @@
 //! What a text says, independent of who sends it and where it may go.
 
 pub use super::act::{Act, Clause, Marks};
+use super::mentions::Mentions;
 
 /// The statement's verb, as rule files and `explain` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,6 +110,8 @@ pub enum PrimaryReason {
     SessionState,
     /// Asks about the very server it runs on.
     NodeLocal,
+    /// Calls a function that is volatile by its own label.
+    LabelledVolatile,
     /// Calls a function that is not known to be harmless.
     UnknownFunction,
     /// Reads a relation that is not known to be an ordinary table.
@@ -275,6 +278,8 @@ pub struct Facts {
     /// The facts depend on the values of literals (set_config('name', …), SET transaction_read_only = 0, `or 1 = 1`, …): a hit in
     /// the shape table must not be believed, the exact text is judged each time.
     pub needs_literals: bool,
+    /// What a catalog can tell more about.
+    pub mentions: Mentions,
     /// The parser could not read it; `error` holds its message for `explain`.
     pub error: Option<Box<str>>,
 }
@@ -296,6 +301,7 @@ impl Facts {
             inside: Box::default(),
             acts: Box::new([Act::of(Verb::Unknown)]),
             needs_literals: false,
+            mentions: Mentions { primary: Some(PrimaryReason::Unparsable), opaque: true, ..Mentions::default() },
             error: Some(error.into()),
         }
     }
@@ -310,6 +316,7 @@ impl Facts {
             primary: None,
             effects: Box::default(),
             acts: Box::default(),
+            mentions: Mentions::default(),
             error: None,
             ..Self::unparsable("")
         }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use super::facts::Name;
+
 /// What a built-in function may do; the words of `rules/functions.yaml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FunctionClass {
@@ -34,10 +36,20 @@ pub enum BadFunctions {
     Twice(Box<str>),
 }
 
-/// Built-in functions by name, without schema.
-#[derive(Debug)]
+/// What the operator says of a function that is not built in (`functions:` in rule files).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// It changes nothing, and is right on any up-to-date replica.
+    ReadOnly,
+    /// It writes these relations, and does nothing else that matters.
+    Writes(Box<[Name]>),
+}
+
+/// Built-in functions by name, without schema, and those that the operator has declared.
+#[derive(Clone, Debug)]
 pub struct Functions {
     classes: HashMap<Box<str>, FunctionClass>,
+    declared: HashMap<Name, Declared>,
 }
 
 #[derive(Deserialize)]
@@ -83,12 +95,29 @@ impl Functions {
                 }
             }
         }
-        Ok(Self { classes })
+        Ok(Self { classes, declared: HashMap::new() })
     }
 
     /// Names of these classes.
     pub fn names(&self, classes: &[FunctionClass]) -> impl Iterator<Item = &str> {
         self.classes.iter().filter(|(_, class)| classes.contains(class)).map(|(name, _)| &**name)
+    }
+
+    /// The same with the functions that the operator declares; a name without a schema stands for all of that name. What is built in stays
+    /// what it is.
+    #[must_use]
+    pub fn with_declared(&self, declared: impl IntoIterator<Item = (Name, Declared)>) -> Self {
+        Self { classes: self.classes.clone(), declared: declared.into_iter().collect() }
+    }
+
+    /// What the operator says of a function, as far as its name tells which one it is.
+    pub fn declared(&self, schema: Option<&str>, name: &str) -> Option<&Declared> {
+        if self.declared.is_empty() {
+            return None;
+        }
+        let find =
+            |schema: Option<&str>| self.declared.get(&Name { schema: schema.map(Into::into), name: name.into() });
+        find(None).or_else(|| find(Some(schema?)))
     }
 
     /// The class of `name`; `None`: not built in, so it may do anything.

@@ -5,6 +5,7 @@
 //! whole into [`Facts`]. This room must never guess "read": what it cannot prove is not proven.
 
 mod act;
+pub mod catalog;
 mod classify;
 pub mod edit;
 pub mod facts;
@@ -12,6 +13,7 @@ mod fingerprint;
 mod functions;
 mod hints;
 pub mod lexer;
+mod mentions;
 mod misroutes;
 mod moments;
 mod parse;
@@ -24,10 +26,11 @@ pub use classify::{Caps, Classified, Classifier, ClassifyPath, Known};
 pub use edit::{CannotEdit, Edited, PositionMap, quoted};
 pub use facts::Facts;
 pub use fingerprint::{BadFingerprint, Fingerprint};
-pub use functions::{BadFunctions, FunctionClass, Functions};
+pub use functions::{BadFunctions, Declared, FunctionClass, Functions};
 pub use hints::{HintTarget, Hints};
 pub use lexer::{Encoding, StringRules};
-pub use misroutes::Misroutes;
+pub use mentions::{Field, Mentions};
+pub use misroutes::{Misroutes, Route};
 pub use moments::tells_time;
 pub use parse::{can_edit, condition, edited, fingerprint, normalize, places};
 pub use shape::{Shape, ShapeKey};

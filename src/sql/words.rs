@@ -170,7 +170,7 @@ impl PrimaryReason {
         match self {
             PrimaryReason::Writes => "writes",
             PrimaryReason::LocksRows => "locks-rows",
-            PrimaryReason::VolatileFunction => "volatile-function",
+            PrimaryReason::VolatileFunction | PrimaryReason::LabelledVolatile => "volatile-function",
             PrimaryReason::SessionState => "session-state",
             PrimaryReason::NodeLocal => "node-local",
             PrimaryReason::UnknownFunction => "unknown-function",

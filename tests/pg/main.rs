@@ -8,6 +8,7 @@
 mod backend;
 mod cancel;
 mod carrier;
+mod catalog;
 #[allow(dead_code, reason = "shared with unit tests")]
 mod certs;
 mod client;
@@ -109,6 +110,7 @@ fn all(via: Via) -> Vec<Case> {
     cases.extend(clients::cases());
     cases.extend(crowd::cases());
     cases.extend(routing::cases());
+    cases.extend(catalog::cases());
     cases.extend(fresh::cases());
     cases.extend(guard::cases());
     cases.extend(firewall::cases());

@@ -67,8 +67,7 @@ fn reasons_are_said(world: &World) {
         ("insert into t values (200, 'x')", "primary", "writes"),
         ("select * from t for share", "primary", "locks-rows"),
         ("select nosuch_function(1)", "primary", "unknown-function"),
-        // Relations are taken as plain tables: the catalog is not read yet.
-        ("select * from nosuch_table", "replica", "proven-read"),
+        ("select * from nosuch_table", "primary", "unknown-relation"),
         ("select pg_current_wal_lsn()", "primary", "node-local"),
         ("selec 1", "primary", "unparsable"),
     ] {

@@ -1,11 +1,13 @@
 //! What the tests run against: one cluster for the whole run, and proxies in front of it, started when first asked for.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::HashMap,
     env,
     ffi::OsStr,
     fs,
+    io::{Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
     rc::Rc,
@@ -198,6 +200,8 @@ pub struct Proxy {
     pub config: PathBuf,
     log: PathBuf,
     process: Option<Tethered>,
+    /// How many changes behind its back it has been told of.
+    told: Cell<u64>,
 }
 
 impl Proxy {
@@ -214,6 +218,15 @@ impl Proxy {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Has it look at everything anew, and waits until it has.
+    pub fn reload(&self) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.admin)).expect("the admin interface");
+        stream.write_all(b"POST /reload HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("ask");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}\n{}", self.log());
+    }
+
     /// The process, unless there is none between us and the servers.
     pub fn process(&self) -> Option<&Tethered> {
         self.process.as_ref()
@@ -228,6 +241,8 @@ pub struct World {
     papers: OnceCell<Papers>,
     proxies: RefCell<HashMap<Setup, Rc<Proxy>>>,
     standing: RefCell<HashMap<(u16, String), Client>>,
+    /// Changes made behind the proxies' backs.
+    changes: Cell<u64>,
 }
 
 impl World {
@@ -245,6 +260,7 @@ impl World {
             papers: OnceCell::new(),
             proxies: RefCell::default(),
             standing: RefCell::default(),
+            changes: Cell::new(0),
         }
     }
 
@@ -267,9 +283,13 @@ impl World {
         })
     }
 
-    /// A proxy of this setup in front of the shared cluster; started once, alive to the end of the run.
+    /// A proxy of this setup in front of the shared cluster; started once, alive to the end of the run. It knows of everything that was
+    /// prepared up to now.
     pub fn proxy(&self, setup: &Setup) -> Rc<Proxy> {
         if let Some(proxy) = self.proxies.borrow().get(setup) {
+            if proxy.told.replace(self.changes.get()) != self.changes.get() && self.via == Via::Pgsluice {
+                proxy.reload();
+            }
             return proxy.clone();
         }
         let proxy = Rc::new(self.start_proxy(setup, self.cluster()));
@@ -285,7 +305,7 @@ impl World {
         let (config, log) = (base.with_extension("yaml"), base.with_extension("log"));
         let process = match self.via {
             Via::Direct => {
-                return Proxy { port: cluster.primary().port(), admin, config, log, process: None };
+                return Proxy { port: cluster.primary().port(), admin, config, log, process: None, told: Cell::new(0) };
             }
             Via::Pgsluice => {
                 fs::write(&config, setup.yaml(port, admin, cluster)).expect("write the configuration");
@@ -308,7 +328,8 @@ impl World {
                 Tethered::start(Path::new("/usr/sbin/pgbouncer"), &arguments, &log)
             }
         };
-        let proxy = Proxy { port, admin, config, log, process: Some(process.expect("start the proxy")) };
+        let process = Some(process.expect("start the proxy"));
+        let proxy = Proxy { port, admin, config, log, process, told: Cell::new(self.changes.get()) };
         await_listener(&proxy);
         proxy
     }
@@ -320,6 +341,9 @@ impl World {
 
     /// Asks a node of the shared cluster on a standing connection that goes around the proxy; the first value of the answer.
     pub fn ask(&self, node: &Node, user: &str, sql: &str) -> String {
+        if !sql.starts_with("select") {
+            self.changes.set(self.changes.get() + 1);
+        }
         let mut standing = self.standing.borrow_mut();
         let client = standing.entry((node.port(), user.to_owned())).or_insert_with(|| direct(node, user));
         client.value(sql)

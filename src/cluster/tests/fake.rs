@@ -91,7 +91,11 @@ async fn start() -> (Arc<Fake>, Cluster, Clock) {
     let fake = Arc::new(Fake::default());
     tokio::spawn(serve(Arc::clone(&fake), listener));
     let clock = Clock::start();
-    let cluster = Cluster::start(config(vec![database("app", vec![node])], vec![]), clock);
+    let cluster = Cluster::start(
+        config(vec![database("app", vec![node])], vec![]),
+        clock,
+        std::sync::Arc::new(crate::sql::Functions::built_in().unwrap()),
+    );
     timeout(Duration::from_secs(20), cluster.ready()).await.unwrap();
     (fake, cluster, clock)
 }

@@ -32,7 +32,7 @@ impl Session {
             let in_failed = || {
                 // A statement or portal that does not exist is a fault that counts more.
                 let statement = item.statement.as_ref().filter(|_| matches!(self.tx, Tx::Failed(_)))?;
-                let refused = is_refused_when_failed(&statement.classified(&self.worker).known.facts);
+                let refused = is_refused_when_failed(&self.classified(statement).known.facts);
                 refused.then(|| Box::new(failed()))
             };
             if let Some(refusal) = item.refused.clone().or_else(in_failed) {

@@ -16,7 +16,7 @@ use crate::{
         state::Session,
         statements::Named,
     },
-    sql::Shape,
+    sql::Route,
     wire::{
         HEAD_BYTES, Head,
         backend::{self, TxStatus},
@@ -48,7 +48,7 @@ impl Load for OwedSync {
         true
     }
 
-    fn shapes(&self, _: &Session) -> Vec<Shape> {
+    fn routes(&self, _: &Session) -> Vec<Route> {
         Vec::new()
     }
 
@@ -115,9 +115,9 @@ impl Load for Batch {
         self.ends == Ends::Sync
     }
 
-    fn shapes(&self, session: &Session) -> Vec<Shape> {
+    fn routes(&self, session: &Session) -> Vec<Route> {
         let statements = self.items.iter().filter_map(|item| item.statement.as_ref());
-        statements.map(|statement| statement.classified(&session.worker).known.shape).collect()
+        statements.map(|statement| session.classified(statement).known.route).collect()
     }
 
     fn parses(&self, session: &Session) -> Vec<StatementId> {
@@ -358,7 +358,7 @@ impl Session {
             return Composed::Sent;
         };
         if !statement.is_plain {
-            self.lose_portals(&statement.classified(&self.worker).known.facts);
+            self.lose_portals(&self.classified(statement).known.facts);
         }
         if statement.forgets_names {
             self.names.change_all();

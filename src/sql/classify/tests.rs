@@ -69,7 +69,7 @@ fn a_misrouted_shape_is_a_writer_from_then_on() {
     let mut all = classifier(10);
     let known = ask(&mut all, "select * from v where a = 1").known;
     assert!(known.facts.proven_read_only && !known.is_misrouted());
-    all.memory.learn(known.shape);
+    all.memory.learn(known.route);
     let learned = ask(&mut all, "select * from v where a = 2").known;
     assert!(learned.is_misrouted() && !learned.facts.proven_read_only);
     assert_eq!(learned.facts.primary, Some(PrimaryReason::UnknownFunction));
@@ -78,7 +78,7 @@ fn a_misrouted_shape_is_a_writer_from_then_on() {
     // A shape learned elsewhere before it is first seen here.
     let mut other = Classifier::new(all.key.clone(), all.functions.clone(), all.memory.clone(), all.caps);
     assert!(ask(&mut other, "select * from v where a = 3").known.is_misrouted());
-    all.memory.forget(known.shape);
+    all.memory.forget(known.route);
     assert_eq!(ask(&mut all, "select * from v where a = 2").known, known);
     assert_eq!(all.refresh(&learned), known);
 }
@@ -164,7 +164,7 @@ proptest! {
                 let found = ask(&mut warm, &text);
                 // A text the server will refuse to parse may share the shape of one that it takes: nothing of it runs.
                 if alone.error.is_none() {
-                    prop_assert_eq!(&found.known.facts, &alone, "{}", text);
+                    prop_assert_eq!(&*found.known.facts, &alone, "{}", text);
                 }
             }
         }

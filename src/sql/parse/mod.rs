@@ -33,3 +33,15 @@ pub use grammar::{can_edit, condition, edited, fingerprint, normalize, places};
 pub(super) use parser::facts;
 #[cfg(not(feature = "pg_query"))]
 pub use uneditable::{can_edit, condition, edited, fingerprint, normalize, places};
+
+/// Does an unqualified relation of this name show the very server, or session, it is read in?
+#[cfg(any(feature = "pg_query", feature = "sqlparser"))]
+pub(super) fn is_node_local(name: &str) -> bool {
+    matches!(relations::classify("", name), relations::RelationClass::NodeLocal | relations::RelationClass::Session)
+}
+
+/// Nothing is read here that could name one.
+#[cfg(not(any(feature = "pg_query", feature = "sqlparser")))]
+pub(super) fn is_node_local(_: &str) -> bool {
+    true
+}

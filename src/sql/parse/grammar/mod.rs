@@ -13,6 +13,7 @@ mod objects;
 mod places;
 mod settings;
 mod statement;
+mod strangers;
 mod truth;
 mod walk;
 

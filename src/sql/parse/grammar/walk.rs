@@ -12,10 +12,11 @@ use super::{
     children::each_child,
     relations::{self, RelationClass},
     settings,
+    strangers::Strangers,
 };
 use crate::sql::{
     facts::{Act, Clause, Effect, Facts, Kind, Marks, Name, PrimaryReason, TxVerb},
-    functions::{FunctionClass, Functions},
+    functions::{Declared, FunctionClass, Functions},
 };
 
 /// What becomes of the code that is being walked.
@@ -41,6 +42,7 @@ pub(super) struct Walk<'f> {
     pub(super) inside: Vec<Effect>,
     tx: Vec<TxVerb>,
     primary: Option<PrimaryReason>,
+    strangers: Strangers,
     needs_literals: bool,
     /// Names of the WITH queries in scope, and what filter each has.
     with: Vec<(String, Clause)>,
@@ -81,6 +83,7 @@ impl<'f> Walk<'f> {
             inside: Vec::new(),
             tx: Vec::new(),
             primary: None,
+            strangers: Strangers::default(),
             needs_literals: false,
             with: Vec::new(),
             acts: Acts::new(),
@@ -96,10 +99,17 @@ impl<'f> Walk<'f> {
         Self { in_block: true, ..Self::new(functions) }
     }
 
-    pub(super) fn finish(self, facts: Facts) -> Facts {
+    pub(super) fn finish(mut self, facts: Facts) -> Facts {
+        let opaque = self.effects.contains(&Effect::OpaqueCode);
+        if self.strangers.runs && !opaque {
+            self.effects.push(Effect::OpaqueCode);
+        }
+        let stranger = self.strangers.reason();
+        let primary = self.primary.map_or(stranger, |known| Some(stranger.map_or(known, |reason| known.min(reason))));
         Facts {
-            proven_read_only: self.primary.is_none(),
-            primary: self.primary,
+            proven_read_only: primary.is_none(),
+            primary,
+            mentions: self.strangers.finish(self.primary, opaque),
             reads: self.reads.into_iter().collect(),
             writes: self.writes.into_iter().collect(),
             functions: self.called.into_iter().collect(),
@@ -173,7 +183,13 @@ impl<'f> Walk<'f> {
             NodeRef::RangeVar(n) => self.reads(n),
             // A sequence read as a table: replicas are up to 32 values ahead (SEQ_LOG_VALS in commands/sequence.c).
             NodeRef::ColumnRef(n) if n.fields.last().is_some_and(|f| SEQUENCE_COLUMNS.contains(&word(f))) => {
-                self.must(PrimaryReason::UnknownRelation);
+                self.strangers.sequence = true;
+                self.strangers.column(&n.fields);
+            }
+            NodeRef::ColumnRef(n) => self.strangers.column(&n.fields),
+            NodeRef::AIndirection(n) => {
+                self.strangers.indirection(&n.indirection);
+                self.visit_children(node);
             }
             NodeRef::FuncCall(n) => {
                 self.calls(n);
@@ -212,6 +228,7 @@ impl<'f> Walk<'f> {
                 if relations::is_temporary(qualified(&n.names).0) {
                     self.temporary();
                 }
+                self.strangers.type_name(&n.names);
                 self.visit_children(node);
             }
             node if super::statement::is_statement(node) => {
@@ -329,6 +346,7 @@ impl<'f> Walk<'f> {
 
     fn operator(&mut self, operator: &[Node]) {
         let (schema, operator) = qualified(operator);
+        self.strangers.operator(schema, operator);
         if !matches!(schema, "" | "pg_catalog") {
             self.unknown_function(schema, operator);
         }
@@ -336,12 +354,27 @@ impl<'f> Walk<'f> {
 
     pub(super) fn unknown_function(&mut self, schema: &str, function: &str) {
         self.called.insert(name(schema, function));
-        self.must(PrimaryReason::UnknownFunction);
-        self.effect(Effect::OpaqueCode);
+        self.strangers.called = true;
+        match self.fate {
+            Fate::Runs => self.strangers.runs = true,
+            Fate::Planned | Fate::Stored | Fate::Prepared => self.effect(Effect::OpaqueCode),
+        }
         if function.starts_with("dblink_connect") {
             // Its connection, with the rights of whoever made it, would be there for the next client: only the server connection's end ends it.
             self.effect(Effect::Load);
         }
+    }
+
+    /// A function that the operator has declared; false: it is none.
+    fn declared(&mut self, schema: &str, function: &str) -> bool {
+        let schema_said = (!schema.is_empty()).then_some(schema);
+        let Some(declared) = self.functions.declared(schema_said, function) else { return false };
+        self.called.insert(name(schema, function));
+        if let Declared::Writes(relations) = declared {
+            self.must(PrimaryReason::VolatileFunction);
+            self.writes.extend(relations.iter().cloned());
+        }
+        true
     }
 
     fn calls(&mut self, call: &protobuf::FuncCall) {
@@ -350,7 +383,12 @@ impl<'f> Walk<'f> {
             "" | "pg_catalog" => self.functions.class(function),
             _ => None,
         };
-        let Some(class) = class else { return self.unknown_function(schema, function) };
+        let Some(class) = class else {
+            if !self.declared(schema, function) {
+                self.unknown_function(schema, function);
+            }
+            return;
+        };
         self.called.insert(name("", function));
         match class {
             FunctionClass::Read if function == "current_setting" => settings::reads_parameter(self, call),

@@ -11,6 +11,8 @@ mod tokens;
 mod tree;
 mod truth;
 
+use std::collections::BTreeSet;
+
 use sqlparser::{
     ast::{Statement, Visit},
     dialect::PostgreSqlDialect,
@@ -19,8 +21,10 @@ use sqlparser::{
 
 use super::guard::guarded;
 use crate::sql::{
-    facts::{Act, Effect, Facts, Kind, PrimaryReason, Verb},
+    facts::{Act, Effect, Facts, Kind, Name, PrimaryReason, Verb},
     functions::Functions,
+    lexer::{StringRules, TokenKind, Tokens},
+    mentions::{Field, Mentions},
 };
 use tokens::Script;
 use tree::Reader;
@@ -32,12 +36,45 @@ pub(in crate::sql) fn facts(text: &[u8], functions: &Functions) -> Facts {
         // Depth was bounded before.
         let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(RECURSION).try_with_sql(text);
         match parser.and_then(|mut parser| parser.parse_statements()) {
-            Ok(statements) if statements.len() == script.statements() => gathered(&statements, &script, functions),
+            Ok(statements) if statements.len() == script.statements() => {
+                mentioning(text, gathered(&statements, &script, functions))
+            }
             Ok(_) => Facts::unparsable("statements cannot be told from each other"),
             Err(error) => Facts::unparsable(error.to_string()),
         }
     });
     read.unwrap_or_else(Facts::unparsable)
+}
+
+/// With every word as the type that something may be cast to, and as the function of a row that it may be.
+fn mentioning(text: &str, facts: Facts) -> Facts {
+    let opaque = facts.effects.contains(&Effect::OpaqueCode);
+    let mut mentions = Mentions { primary: facts.primary, opaque, ..Mentions::default() };
+    if facts.primary.is_none() {
+        let (mut operators, mut types, mut fields) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for token in Tokens::new(text.as_bytes(), StringRules::default()) {
+            let word = text.get(token.start..token.end).unwrap_or_default();
+            let name = |name: String| Name { schema: None, name: name.into() };
+            match token.kind {
+                TokenKind::Operator => {
+                    operators.insert(name(word.to_owned()));
+                }
+                TokenKind::Word | TokenKind::QuotedName => {
+                    let word = match token.kind {
+                        TokenKind::Word => word.to_lowercase(),
+                        _ => word.trim_matches('"').replace("\"\"", "\""),
+                    };
+                    fields.insert(Field::of(&word));
+                    types.insert(name(word));
+                }
+                _ => {}
+            }
+        }
+        mentions.operators = operators.into_iter().collect();
+        mentions.types = types.into_iter().collect();
+        mentions.fields = fields.into_iter().collect();
+    }
+    Facts { mentions, ..facts }
 }
 
 const RECURSION: usize = 400;

@@ -1,0 +1,112 @@
+//! What names in a session's texts mean: by its database's catalog, its `search_path` and its role.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+
+use super::{state::Session, statements::Statement, worker::Tenant};
+use crate::{
+    pool::Params,
+    sql::{
+        Classified, Facts,
+        catalog::Scope,
+        facts::{Effect, Verb},
+    },
+};
+
+/// Most scopes that a worker knows; when there are more, those that no session has are forgotten.
+const MOST: usize = 4096;
+
+/// A catalog by its address, a path, a login and a role.
+type Key = (usize, Option<Box<str>>, Box<str>, Box<str>);
+
+/// All scopes of a worker.
+#[derive(Debug, Default)]
+pub(super) struct Scopes(RefCell<HashMap<Key, Rc<Scope>>>);
+
+/// A session's scope, and what it was found for.
+#[derive(Debug)]
+pub(super) struct Seen {
+    params: Params,
+    tenant: Rc<Tenant>,
+    scope: Rc<Scope>,
+}
+
+impl Scopes {
+    fn find(&self, tenant: &Tenant, params: &Params) -> Rc<Scope> {
+        let path = params.value("search_path");
+        let login = &*tenant.login;
+        let user = params.value("role").or_else(|| params.value("session_authorization")).unwrap_or(login);
+        let key: Key = (Arc::as_ptr(&tenant.catalog).addr(), path.map(Into::into), login.into(), user.into());
+        let mut known = self.0.borrow_mut();
+        if let Some(scope) = known.get(&key) {
+            return Rc::clone(scope);
+        }
+        if known.len() >= MOST {
+            known.retain(|_, scope| Rc::strong_count(scope) > 1);
+        }
+        let scope = Rc::new(Scope::new(Arc::clone(&tenant.catalog), path, login, user));
+        if known.len() < MOST {
+            known.insert(key, Rc::clone(&scope));
+        }
+        scope
+    }
+}
+
+impl Session {
+    /// What names mean to the session now.
+    pub(super) fn scope(&self) -> Rc<Scope> {
+        let mut seen = self.scope.borrow_mut();
+        if let Some(seen) = &*seen
+            && seen.params.is_same(&self.params)
+            && Rc::ptr_eq(&seen.tenant, &self.tenant)
+        {
+            return Rc::clone(&seen.scope);
+        }
+        let scope = self.worker.scopes.find(&self.tenant, &self.params);
+        *seen = Some(Seen { params: self.params.clone(), tenant: Rc::clone(&self.tenant), scope: Rc::clone(&scope) });
+        scope
+    }
+
+    /// What a text says to the session.
+    pub(super) fn classify(&self, text: &[u8]) -> Classified {
+        self.worker.classify(text, self.strings, &self.scope())
+    }
+
+    /// What a prepared statement says to it.
+    pub(super) fn classified(&self, statement: &Statement) -> Classified {
+        statement.classified(&self.worker, &self.scope())
+    }
+
+    /// The schema has changed, or may have: nothing that is known of it is believed any more.
+    pub(super) fn schema_changed(&self) {
+        self.worker.shared.schema_changed();
+        self.tenant.catalog.change();
+    }
+}
+
+/// May a name that is known mean something else once this DDL has run? What takes long (an index, a table from a query) only adds names
+/// of tables, or none.
+pub(super) fn redefines(facts: &Facts) -> bool {
+    facts.acts.iter().any(|act| match (act.verb, act.object) {
+        (Verb::Create, Some("table" | "materialized view" | "sequence")) => false,
+        (
+            Verb::Create | Verb::Alter | Verb::Drop,
+            Some("index" | "statistics" | "trigger" | "publication" | "subscription"),
+        ) => false,
+        (verb, _) => matches!(verb, Verb::Create | Verb::Alter | Verb::Drop | Verb::Other | Verb::Unknown),
+    })
+}
+
+/// Do names perhaps mean something else after this?
+pub(super) fn moves(facts: &Facts) -> bool {
+    facts.effects.iter().any(|effect| match effect {
+        Effect::SetParameter { name, .. } | Effect::ResetParameter(name) => {
+            matches!(&**name, "search_path" | "role" | "session_authorization")
+        }
+        Effect::SetUnknownParameter
+        | Effect::ResetAll
+        | Effect::DiscardAll
+        | Effect::OpaqueCode
+        | Effect::Execute(_) => true,
+        _ => false,
+    })
+}
