@@ -191,7 +191,7 @@ struct Explainer {
 
 impl Explainer {
     fn new(setting: Setting, sender: Sender) -> Result<Self, BadFunctions> {
-        let functions = Arc::new(Functions::built_in()?);
+        let functions = Arc::new(Functions::built_in()?.with_declared(sender.rules.declared()));
         let caps = Caps { parse: setting.parse, entries: SHAPES };
         let classifier = Classifier::new(ShapeKey::random(), functions, Arc::new(Misroutes::new(1)), caps);
         let mut judgements = Judgements::new(SHAPES);

@@ -15,7 +15,7 @@ use crate::{
     base::SqlState,
     config::rules::{After, FirewallMode, Function, RouteTo, Run},
     sql::{
-        Facts, PositionMap,
+        Declared, Facts, PositionMap,
         facts::{Kind, Name, Verb},
     },
 };
@@ -139,8 +139,17 @@ impl RuleSet {
     }
 
     /// What the operator says of functions.
-    pub fn functions(&self) -> &[Function] {
-        &self.functions
+    pub fn declared(&self) -> Vec<(Name, Declared)> {
+        let name = |text: &str| match text.split_once('.') {
+            Some((schema, name)) => Name { schema: Some(schema.into()), name: name.into() },
+            None => Name { schema: None, name: text.into() },
+        };
+        let declared = self.functions.iter().map(|function| {
+            let writes: Box<[Name]> = function.writes.iter().map(|relation| name(relation)).collect();
+            let said = if writes.is_empty() { Declared::ReadOnly } else { Declared::Writes(writes) };
+            (name(&function.name.value), said)
+        });
+        declared.collect()
     }
 
     /// Counters by rule.

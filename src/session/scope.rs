@@ -1,14 +1,20 @@
 //! What names in a session's texts mean: by its database's catalog, its `search_path` and its role.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+};
 
-use super::{state::Session, statements::Statement, worker::Tenant};
+use super::{shared::Snapshot, state::Session, statements::Statement, worker::Tenant};
 use crate::{
+    base::Generation,
     pool::Params,
     sql::{
-        Classified, Facts,
+        Classified, Classifier, Declared, Facts, Functions,
         catalog::Scope,
-        facts::{Effect, Verb},
+        facts::{Effect, Name, Verb},
     },
 };
 
@@ -48,6 +54,42 @@ impl Scopes {
             known.insert(key, Rc::clone(&scope));
         }
         scope
+    }
+}
+
+/// What rule files say of functions, as a worker's classifier has it.
+#[derive(Debug)]
+pub(super) struct Declarations {
+    built_in: Arc<Functions>,
+    /// The generation looked at last, and what it says.
+    said: RefCell<(Generation, Vec<(Name, Declared)>)>,
+    count: Cell<u64>,
+}
+
+impl Declarations {
+    pub(super) fn new(classifier: &Classifier) -> Self {
+        let said = RefCell::new((Generation(0), Vec::new()));
+        Self { built_in: Arc::clone(classifier.functions()), said, count: Cell::new(0) }
+    }
+
+    /// Tells the classifier what a new generation of rules says, if that is something new.
+    pub(super) fn follow(&self, snapshot: &Snapshot, classifier: &RefCell<Classifier>) {
+        let mut said = self.said.borrow_mut();
+        if said.0 == snapshot.generation {
+            return;
+        }
+        let declared = snapshot.rules.declared();
+        if said.1 != declared {
+            let functions = self.built_in.with_declared(declared.iter().cloned());
+            classifier.borrow_mut().replace_functions(Arc::new(functions));
+            self.count.set(self.count.get() + 1);
+        }
+        *said = (snapshot.generation, declared);
+    }
+
+    /// How often something new was said.
+    pub(super) fn count(&self) -> u64 {
+        self.count.get()
     }
 }
 

@@ -69,8 +69,9 @@ impl Drop for Statement {
 /// What a classification holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeldFor {
-    /// How much had been learnt of misrouted shapes.
+    /// How much had been learnt of misrouted shapes, and how often other functions were declared.
     learnt: u64,
+    declared: u64,
     /// What names meant.
     scope: u128,
     stamp: u64,
@@ -78,7 +79,8 @@ struct HeldFor {
 
 impl HeldFor {
     fn now(worker: &Worker, scope: &Scope) -> Self {
-        Self { learnt: worker.misroutes.generation(), scope: scope.id(), stamp: scope.source().stamp() }
+        let (learnt, declared) = (worker.misroutes.generation(), worker.declarations());
+        Self { learnt, declared, scope: scope.id(), stamp: scope.source().stamp() }
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     half_open::HalfOpen,
     rewriting::Changes,
     rules::Lessons,
-    scope::Scopes,
+    scope::{Declarations, Scopes},
     shared::Shared,
     statements::Intern,
     unseen::{Stamp, Unseen, Words},
@@ -46,6 +46,7 @@ pub struct Worker {
     /// Buffers.
     pub buffers: Rc<Buffers>,
     pub(super) classifier: RefCell<Classifier>,
+    declared: Declarations,
     pub(super) judgements: RefCell<Judgements>,
     pub(super) lessons: RefCell<Lessons>,
     pub(super) changes: RefCell<Changes>,
@@ -120,6 +121,7 @@ impl Worker {
             metrics,
             shared,
             buffers: Rc::new(buffers),
+            declared: Declarations::new(&classifier),
             classifier: RefCell::new(classifier),
             judgements: RefCell::new(Judgements::new(JUDGEMENTS)),
             lessons: RefCell::default(),
@@ -143,6 +145,7 @@ impl Worker {
     /// The tenant of today's generation.
     pub(super) fn tenant(&self, account: &Arc<Account>, database: &str) -> Option<Rc<Tenant>> {
         let snapshot = self.shared.snapshot.load();
+        self.declared.follow(&snapshot, &self.classifier);
         // What the caller has may be of an older generation than what it becomes part of here.
         let account = &account.today(&snapshot);
         let user = &account.user;
@@ -216,6 +219,11 @@ impl Worker {
                 lookups.forget(&tenant.database.name, &tenant.account.user.name);
             }
         }
+    }
+
+    /// Goes up when other functions are declared.
+    pub(super) fn declarations(&self) -> u64 {
+        self.declared.count()
     }
 
     /// The state of the schema, as far as this worker knows.

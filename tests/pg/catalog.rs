@@ -5,6 +5,7 @@ use std::{ops::Deref, rc::Rc};
 use crate::{
     Case, cases,
     client::{Client, Login},
+    firewall::rules,
     frontend::{self, Values},
     world::{Proxy, Setup, World, eventually},
 };
@@ -14,7 +15,7 @@ pub fn cases() -> Vec<Case> {
         names_go_where_they_belong, what_a_replica_runs_is_right, a_change_through_us_is_noticed_at_once,
         a_change_behind_our_back_is_noticed, an_unknown_name_is_looked_for, each_session_has_its_path,
         a_role_has_its_path, prepared_statements_follow_the_catalog, a_temporary_table_hides_another,
-        a_path_set_in_a_pipeline_counts, what_cannot_be_read_is_not_believed, explain_asks_the_catalog))
+        a_path_set_in_a_pipeline_counts, what_cannot_be_read_is_not_believed, what_is_declared_is_believed, explain_asks_the_catalog))
 }
 
 const OBJECTS: &str = "drop schema if exists c1, c2 cascade; create schema c1; create schema c2;
@@ -388,6 +389,36 @@ fn what_cannot_be_read_is_not_believed(world: &World) {
     proxy.reload();
     assert_eq!(route(&proxy, "select c1.immutable(1)"), "replica proven-read");
     world.prepare("drop schema c1, c2 cascade");
+}
+
+/// `functions:` of a rule file goes before what the catalog says, and comes and goes with a reload.
+fn what_is_declared_is_believed(world: &World) {
+    let objects = prepared(world, &setup());
+    let text = "
+functions:
+  - { name: c1.unlabelled, read_only: true }
+  - { name: writes, writes: [ct] }
+";
+    let proxy = world.start_proxy(&setup().top(&rules(world, "declared", text)), world.cluster());
+    let mut client = proxy.login();
+    client.ask(&[frontend::parse("p", "select c1.unlabelled()", &[]), frontend::sync()].concat());
+    let mut run = || {
+        client.ask(&[frontend::bind("", "p", &Values::default()), frontend::execute("", 0), frontend::sync()].concat());
+        client.route().role
+    };
+    assert_eq!(run(), "replica");
+    assert_eq!(route(&proxy, "select c1.unlabelled()"), "replica proven-read");
+    assert_eq!(route(&proxy, "select * from caudited"), "replica proven-read");
+    assert_eq!(route(&proxy, "select c1.writes()"), "primary volatile-function");
+    assert_eq!(route(&proxy, "select c1.lies()"), "primary volatile-function");
+    // The rule file has changed.
+    rules(world, "declared", "functions: [{ name: c1.dynamic, read_only: true }]");
+    proxy.reload();
+    assert_eq!(route(&proxy, "select c1.unlabelled()"), "primary volatile-function");
+    // A session takes over what is new when it is idle, so it was perhaps waiting for this one by the old rules.
+    run();
+    assert_eq!(run(), "primary");
+    drop(objects);
 }
 
 fn explain_asks_the_catalog(world: &World) {

@@ -24,7 +24,7 @@ fn named(text: &str) -> Named {
         base: text.bytes().fold(0, |sum, byte| sum * 31 + u128::from(byte)),
         rules,
         classified: RefCell::new(classified),
-        held_for: Cell::new(HeldFor { learnt: 0, scope: 0, stamp: 0 }),
+        held_for: Cell::new(HeldFor { learnt: 0, declared: 0, scope: 0, stamp: 0 }),
         home: Weak::new(),
     };
     Named { statement: Rc::new(statement), original: None, schema: 0, birth: 0, own: 0, told: Some(Rc::default()) }
