@@ -77,7 +77,7 @@ pub fn compile(
         acts && rule.after == After::Stop && rule.run == Run::Real
     };
     for (file, rule) in maker.look_at(files, Section::Firewall, |file| &file.firewall, decides) {
-        let Some(condition) = maker.condition(file, rule) else { continue };
+        let Some(condition) = maker.condition(file, rule, Section::Firewall) else { continue };
         let mode = match (rule.action.mode.unwrap_or(default), rule.run) {
             (FirewallMode::Off, _) => continue,
             (_, Run::Dry) => Watch::DryRun,
@@ -99,7 +99,7 @@ pub fn compile(
         maker.rules.firewall.push(FirewallRule { name, condition, outcome, mode, after: rule.after, hits });
     }
     for (file, rule) in maker.look_at(files, Section::Routing, |file| &file.routing, routes) {
-        let Some(condition) = maker.condition(file, rule) else { continue };
+        let Some(condition) = maker.condition(file, rule, Section::Routing) else { continue };
         let (name, hits) = hits(&mut maker.rules, Section::Routing, &rule.name.value);
         let route = rule.action.route.as_ref().map(|route| RouteOrder {
             rule: Arc::clone(&name),
@@ -112,11 +112,11 @@ pub fn compile(
         maker.rules.routing.push(RoutingRule { name, condition, route, timeout, after, run, hits });
     }
     for (file, rule) in maker.look_at(files, Section::Cache, |file| &file.cache, |_| false) {
-        maker.condition(file, rule);
+        maker.condition(file, rule, Section::Cache);
         maker.warnings.push(file.warning(&rule.name.at, "cache rules have no effect in this version"));
     }
     for (file, rule) in maker.look_at(files, Section::Rewrite, |file| &file.rewrite, rewrites) {
-        let Some(condition) = maker.condition(file, rule) else { continue };
+        let Some(condition) = maker.condition(file, rule, Section::Rewrite) else { continue };
         let Some(rewriting) = maker.rewriting(file, rule) else { continue };
         let (name, hits) = hits(&mut maker.rules, Section::Rewrite, &rule.name.value);
         maker.rules.uses.path = true;
@@ -223,8 +223,8 @@ impl Maker {
     }
 
     /// The condition of a rule, its examples run.
-    fn condition<A>(&mut self, file: &RuleFile, rule: &Rule<A>) -> Option<Condition> {
-        let condition = Condition::new(&rule.when);
+    fn condition<A>(&mut self, file: &RuleFile, rule: &Rule<A>, section: Section) -> Option<Condition> {
+        let condition = Condition::new(&rule.when, section);
         let Uses { path, transaction, protocol } = &mut self.rules.uses;
         *path |= condition.asks_for_path();
         *transaction |= condition.asks_for_transaction();

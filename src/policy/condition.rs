@@ -2,7 +2,7 @@
 
 use std::{cell::OnceCell, net::IpAddr};
 
-use super::{judgements::Moment, principal::Identity};
+use super::{judgements::Moment, principal::Identity, verdict::Section};
 use crate::{
     config::{
         hba::Range,
@@ -89,12 +89,27 @@ impl Words {
     }
 }
 
+impl Section {
+    /// The firewall asks for whatever is in a text, the others for what binds most.
+    fn kinds(self, facts: &Facts) -> Words {
+        let text = Words::kind(facts.kind);
+        match self {
+            Section::Firewall => {
+                let acts = facts.acts.iter().flat_map(Act::kinds);
+                acts.fold(text, |words, kind| Words(words.0 | Words::kind(kind).0))
+            }
+            Section::Routing | Section::Cache | Section::Rewrite => text,
+        }
+    }
+}
+
 /// The part that is about the statement.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub(super) who: Who,
     verbs: Words,
     kinds: Words,
+    section: Section,
     /// Something is said of a single act besides its verb.
     about_acts: bool,
     reads: Option<Vec<NameGlob>>,
@@ -115,7 +130,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    pub(super) fn new(when: &When) -> Self {
+    pub(super) fn new(when: &When, section: Section) -> Self {
         let verbs = when.statement.as_ref().map(|words| words.iter().filter_map(|word| Verb::from_word(word)));
         let kinds = when.kind.as_ref().map(|words| words.iter().filter_map(|word| Kind::from_word(word)));
         let marks = [
@@ -135,6 +150,7 @@ impl Condition {
             },
             verbs: verbs.map_or(Words::ALL, |verbs| Words(verbs.fold(0, |all, verb| all | Words::verb(verb).0))),
             kinds: kinds.map_or(Words::ALL, |kinds| Words(kinds.fold(0, |all, kind| all | Words::kind(kind).0))),
+            section,
             about_acts: when.object.is_some()
                 || when.parameters.is_some()
                 || when.filter.is_some()
@@ -185,7 +201,7 @@ impl Condition {
         path: &[Box<str>],
         moment: Option<Moment>,
     ) -> bool {
-        if !self.verbs.meets(words) || !self.kinds.meets(Words::kind(facts.kind)) {
+        if !self.verbs.meets(words) || !self.kinds.meets(self.section.kinds(facts)) {
             return false;
         }
         let is = |wanted: Option<bool>, is: fn(Moment) -> bool| {

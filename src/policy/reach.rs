@@ -14,7 +14,7 @@ pub(super) enum Why {
 }
 
 /// Statements that have a WHERE.
-const FILTERED: [&str; 3] = ["select", "update", "delete"];
+const FILTERED: [&str; 4] = ["select", "update", "delete", "merge"];
 /// Statements that have a LIMIT, and to which other marks of a query apply.
 const QUERIES: [&str; 1] = ["select"];
 /// Statements that move data.

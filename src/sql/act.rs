@@ -2,7 +2,7 @@
 
 use std::{fmt, ops};
 
-use super::facts::Verb;
+use super::facts::{Kind, Verb};
 
 /// One thing that a text does: each of its statements, and each statement inside one: a data-modifying WITH query, what EXPLAIN,
 /// PREPARE, DECLARE, COPY, CREATE VIEW and CREATE TABLE AS have in them, and what can be read of the body of a function or a DO block.
@@ -13,7 +13,8 @@ pub struct Act {
     pub verb: Verb,
     /// What CREATE, ALTER, DROP, GRANT, COMMENT… are about, in PostgreSQL's words: "table", "materialized view", "role", "system".
     pub object: Option<&'static str>,
-    /// WHERE of UPDATE, DELETE, and of a SELECT that reads relations. Missing also if it is always true.
+    /// WHERE of UPDATE, DELETE, and of a SELECT that reads relations; ON and AND of MERGE … UPDATE and DELETE. Missing also if it is
+    /// always true, and, where rows are changed, if it names none of their columns.
     pub filter: Clause,
     /// LIMIT or FETCH FIRST of a SELECT that reads relations and may return more than one row.
     pub limit: Clause,
@@ -34,6 +35,61 @@ impl Act {
             limit: Clause::NotApplicable,
             marks: Marks::NONE,
             parameters: Box::default(),
+        }
+    }
+
+    /// The kinds of what it does: that of its verb, and write for what changes data besides. What is inside of it has acts of its own.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let writes = self.verb == Verb::CopyFrom || self.marks.contains(Marks::WRITES);
+        [Some(self.kind()), writes.then_some(Kind::Write)].into_iter().flatten()
+    }
+
+    fn kind(&self) -> Kind {
+        match self.verb {
+            Verb::Empty => Kind::Empty,
+            Verb::Select | Verb::Values | Verb::Table | Verb::Explain => Kind::Read,
+            Verb::Insert | Verb::Update | Verb::Delete | Verb::Merge | Verb::Truncate | Verb::Call | Verb::Do => {
+                Kind::Write
+            }
+            Verb::CopyTo | Verb::CopyFrom => Kind::Copy,
+            Verb::Set
+            | Verb::Reset
+            | Verb::Show
+            | Verb::Discard
+            | Verb::Prepare
+            | Verb::Execute
+            | Verb::Deallocate
+            | Verb::Declare
+            | Verb::Fetch
+            | Verb::Move
+            | Verb::Close
+            | Verb::Listen
+            | Verb::Unlisten
+            | Verb::Load => Kind::Session,
+            Verb::Begin
+            | Verb::Commit
+            | Verb::Rollback
+            | Verb::Savepoint
+            | Verb::ReleaseSavepoint
+            | Verb::RollbackToSavepoint
+            | Verb::PrepareTransaction
+            | Verb::CommitPrepared
+            | Verb::RollbackPrepared
+            | Verb::SetTransaction
+            | Verb::SetConstraints => Kind::Transaction,
+            Verb::Notify
+            | Verb::Lock
+            | Verb::Checkpoint
+            | Verb::Vacuum
+            | Verb::Analyze
+            | Verb::Reindex
+            | Verb::Cluster
+            | Verb::Refresh => Kind::Utility,
+            Verb::Alter if self.object == Some("system") => Kind::Utility,
+            Verb::Create | Verb::Alter | Verb::Drop | Verb::Grant | Verb::Revoke | Verb::Comment | Verb::Other => {
+                Kind::Ddl
+            }
+            Verb::Unknown => Kind::Unknown,
         }
     }
 }
@@ -83,8 +139,10 @@ impl Marks {
     pub const COPY_FILE: Self = Self(1 << 6);
     /// A function that runs with its owner's rights.
     pub const SECURITY_DEFINER: Self = Self(1 << 7);
+    /// A function is called that is known to write.
+    pub const WRITES: Self = Self(1 << 8);
 
-    const NAMES: [(Self, &'static str); 8] = [
+    const NAMES: [(Self, &'static str); 9] = [
         (Self::STAR, "star"),
         (Self::CROSS_JOIN, "cross-join"),
         (Self::UNION_CATALOG, "union-catalog"),
@@ -93,6 +151,7 @@ impl Marks {
         (Self::COPY_PROGRAM, "copy-program"),
         (Self::COPY_FILE, "copy-file"),
         (Self::SECURITY_DEFINER, "security-definer"),
+        (Self::WRITES, "writes"),
     ];
 
     /// True if all of `others` are among them.

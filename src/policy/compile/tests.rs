@@ -237,6 +237,37 @@ fn the_pack_knows_every_function_that_runs_its_arguments() {
 }
 
 #[test]
+fn the_firewall_asks_for_the_kind_of_anything_in_a_text() {
+    let mut court = Court::new(rules(
+        "
+firewall: [{ name: writes, when: { kind: write }, deny: {} }]
+routing: [{ name: reads, when: { kind: read }, route: { to: replica } }, { name: ddl, when: { kind: ddl }, route: { to: primary } }]
+",
+    ));
+    for (sql, said) in [
+        ("select 1", "route reads"),
+        ("insert into t values (1)", "deny writes"),
+        ("explain analyze insert into t values (1)", "deny writes"),
+        ("prepare p as insert into t values (1)", "deny writes"),
+        ("prepare p as select 1", ""),
+        ("copy (insert into t values (1) returning id) to stdout", "deny writes"),
+        ("copy t from stdin", "deny writes"),
+        ("copy t to stdout", ""),
+        ("insert into t values (1); create temp table z (i int)", "deny writes route ddl"),
+        ("create table y as with d as (delete from t returning *) select * from d", "deny writes route ddl"),
+        ("with d as (delete from t returning *) select * into y from d", "deny writes route ddl"),
+        ("create table y as select 1", "route ddl"),
+        ("select nextval('s')", "deny writes route reads"),
+        ("select lo_create(1)", "deny writes route reads"),
+        ("create table y (i int default nextval('s'))", "route ddl"),
+        ("do $$ begin delete from t; end $$", "deny writes"),
+        ("begin", ""),
+    ] {
+        assert_eq!(court.says(sql), said, "{sql}");
+    }
+}
+
+#[test]
 fn counters_survive_a_reload() {
     let text = "firewall: [{ name: a, when: { statement: truncate }, deny: {} }]";
     let file = || RuleFile::parse("a.yaml", text).expect("a rule file").0;

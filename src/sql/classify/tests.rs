@@ -86,6 +86,22 @@ fn a_misrouted_shape_is_a_writer_from_then_on() {
 /// A literal in any of its spellings.
 fn literal() -> impl Strategy<Value = String> {
     prop_oneof![
+        // Those that conditions are made of, and that make them fail.
+        prop::sample::select(vec![
+            "0",
+            "1",
+            "2",
+            "1.5",
+            "9223372036854775807",
+            "'1'",
+            "'x'",
+            "'t'",
+            "''",
+            "'%'",
+            "B'1'"
+        ])
+        .prop_map(str::to_owned),
+        prop::sample::select(vec!["0", "1", "1.5", "'1'", "'x'"]).prop_map(str::to_owned),
         any::<u32>().prop_map(|n| n.to_string()),
         (0u32..999, 0u32..999).prop_map(|(a, b)| format!("{a}.{b}e{a}")),
         "[a-z ;*/\\-\\\\]{0,12}".prop_map(|s| format!("'{s}'")),
@@ -99,26 +115,33 @@ fn literal() -> impl Strategy<Value = String> {
 /// A statement with holes for literals of the given kinds.
 fn template() -> impl Strategy<Value = String> {
     let expression = prop_oneof![
-        Just("a = ?"),
-        Just("f(?) and a <> ?"),
-        Just("a in (?, ?)"),
-        Just("lower(?) = b"),
-        Just("exists (select ? from u for share)"),
-        Just("a = (select current_setting(?))"),
-        Just("set_config(?, ?, ?) is null"),
-        Just("nextval(?) > ?"),
-        Just("a /* ' */ = ? -- it's"),
-        Just("? = ?"),
-        Just("a = ? or ? = ?"),
-        Just("not (a = ? and ? <> ?)"),
-        Just("case when ? = ? then true else a = ? end"),
-        Just("a is not null and (a = ? or ? in (?, ?) or b = a)"),
-        Just("(select ? = ?)"),
-        Just("exists (select ? where ? > ?)"),
-        Just("a + ? = a + ?"),
-        Just("(a < ? or a >= ?) and ? is not null"),
-        Just("coalesce(? = ?, a)"),
-        Just("length(?) = ? or ?::text = ?::text"),
+        Just("a = ?".to_owned()),
+        Just("f(?) and a <> ?".to_owned()),
+        Just("a in (?, ?)".to_owned()),
+        Just("lower(?) = b".to_owned()),
+        Just("exists (select ? from u for share)".to_owned()),
+        Just("a = (select current_setting(?))".to_owned()),
+        Just("set_config(?, ?, ?) is null".to_owned()),
+        Just("nextval(?) > ?".to_owned()),
+        Just("a /* ' */ = ? -- it's".to_owned()),
+        Just("? = ?".to_owned()),
+        Just("a = ? or ? = ?".to_owned()),
+        Just("not (a = ? and ? <> ?)".to_owned()),
+        Just("case when ? = ? then true else a = ? end".to_owned()),
+        Just("a is not null and (a = ? or ? in (?, ?) or b = a)".to_owned()),
+        Just("(select ? = ?)".to_owned()),
+        Just("exists (select ? where ? > ?)".to_owned()),
+        Just("a + ? = a + ?".to_owned()),
+        Just("(a < ? or a >= ?) and ? is not null".to_owned()),
+        Just("coalesce(? = ?, a)".to_owned()),
+        Just("length(?) = ? or ?::text = ?::text".to_owned()),
+        comparison(),
+        (comparison(), comparison()).prop_map(|(a, b)| format!("a = ? or ({a}) is not unknown or not ({b})")),
+        comparison().prop_map(|a| format!("case when {a} then b = ? else true end")),
+        comparison().prop_map(|a| format!("case when {a} and b = ? then false else true end")),
+        comparison().prop_map(|a| format!("coalesce(({a}), b = ?, true)")),
+        comparison().prop_map(|a| format!("coalesce({a}, null, a = ?) is true")),
+        comparison().prop_map(|a| format!("exists (select ? where {a})")),
     ];
     let statement = prop_oneof![
         Just("select ? from t where "),
@@ -129,9 +152,80 @@ fn template() -> impl Strategy<Value = String> {
         Just("copy (select ?) to stdout; select * from \"q'\" where "),
         Just("begin; select ? where "),
         Just("do ?; delete from t where "),
+        Just("copy t from ?; select 1 where "),
+        Just("copy t (a) to ?; delete from t where "),
+        Just("create function f() returns int language ? as ?; select 1 where "),
         Just("create function f() returns int language sql as ?; select 1 from t join u on ? = ? where "),
     ];
     (statement, expression).prop_map(|(a, b)| format!("{a}{b}"))
+}
+
+/// A comparison with holes, some literals for which cannot be worked out.
+fn comparison() -> impl Strategy<Value = String> {
+    let operand = prop::sample::select(vec![
+        "?",
+        "?::int",
+        "?::numeric",
+        "?::float8",
+        "?::bool",
+        "?::text",
+        "?::date",
+        "?::varchar(?)",
+        "? / ?",
+        "? + ?",
+        "- ?",
+        "? || ?",
+        "abs(?)",
+        "chr(?)",
+        "lower(?)",
+        "round(?, ?)",
+        "f(?)",
+        "coalesce(?::int, ?)",
+        "coalesce(null, ?)",
+        "coalesce(?::int + null, a)",
+        "nullif(?, ?)",
+        "greatest(?, ?)",
+        "row(?, ?)",
+        "(a, ?)",
+        "array[?]",
+        "a + ?",
+        "a::float(?)",
+        "(select ?::int)",
+        "(? = ?)",
+        "(? is null)",
+        "case ? when ? then ? end",
+        "null",
+        "true",
+        "a",
+        "$1",
+        "now()",
+    ]);
+    let operator = prop::sample::select(vec![
+        "=",
+        "<>",
+        ">",
+        "<=",
+        "is distinct from",
+        "is not distinct from",
+        "like",
+        "not ilike",
+        "||",
+    ]);
+    prop_oneof![
+        (operand.clone(), operator.clone(), operand.clone()).prop_map(|(a, o, b)| format!("{a} {o} {b}")),
+        (operand.clone(), operator).prop_map(|(a, o)| format!("{a} {o} {a}")),
+        operand.clone().prop_map(|a| format!("{a} = ? or {a} <> ?")),
+        operand.clone().prop_map(|a| format!("{a} is null")),
+        operand.clone().prop_map(|a| format!("{a} is not null or a = ?")),
+        operand.clone().prop_map(|a| format!("({a}) is not true")),
+        operand.clone().prop_map(|a| format!("({a})::bool")),
+        operand.clone().prop_map(|a| a.to_owned()),
+        (operand.clone(), operand.clone()).prop_map(|(a, b)| format!("{a} in ({b}, ?)")),
+        (operand.clone(), operand.clone()).prop_map(|(a, b)| format!("{a} between {b} and ?")),
+        (operand.clone(), operand.clone()).prop_map(|(a, b)| format!("{a} = any (array[{b}])")),
+        (operand.clone(), operand.clone()).prop_map(|(a, b)| format!("{a} <> all (array[{b}, ?])")),
+        (operand.clone(), operand).prop_map(|(a, b)| format!("{a} in (select {b})")),
+    ]
 }
 
 fn filled(template: &str, literals: &[String]) -> String {
@@ -152,7 +246,7 @@ proptest! {
     /// Whatever was seen before, the facts are those of the text alone.
     #[test]
     fn a_hit_and_a_miss_give_the_same_facts(
-        templates in prop::collection::vec((template(), prop::collection::vec(literal(), 4)), 1..12)
+        templates in prop::collection::vec((template(), prop::collection::vec(literal(), 5)), 1..12)
     ) {
         let mut warm = classifier(64);
         for (template, literals) in templates {

@@ -2,12 +2,13 @@
 
 use pg_query::{
     Node, NodeEnum, NodeRef,
-    protobuf::{self, RangeVar, SelectStmt, SetOperation},
+    protobuf::{self, CmdType, MergeMatchKind, RangeVar, SelectStmt, SetOperation},
 };
 
 use super::{
-    crossing, truth,
-    walk::{Walk, word},
+    crossing, target,
+    truth::{self, Judged},
+    walk::{Read, Walk, word},
 };
 use crate::sql::facts::{Act, Clause, Marks, Verb};
 
@@ -161,20 +162,56 @@ impl Walk<'_> {
 
     /// The filter of UPDATE and DELETE.
     pub(super) fn modify_act(&mut self, condition: Option<&Node>, others: &[Node], target: Option<&RangeVar>) {
-        let table = target.filter(|_| others.is_empty());
-        let filter = self.filter(condition, table);
+        let filter = self.choice(condition, target.filter(|_| others.is_empty()), target);
         self.acts.clauses(filter, Clause::NotApplicable);
+    }
+
+    /// The filter of MERGE, if it updates or deletes: of the clause that has the least of one.
+    pub(super) fn merge_act(&mut self, merge: &protobuf::MergeStmt) {
+        let target = merge.relation.as_ref();
+        let joined = self.choice(merge.join_condition.as_deref(), None, target);
+        let mut filter = Clause::NotApplicable;
+        for clause in merge.merge_when_clauses.iter().filter_map(|node| match node.node.as_ref()? {
+            NodeEnum::MergeWhenClause(clause) => Some(clause),
+            _ => None,
+        }) {
+            let own = self.choice(clause.condition.as_deref(), None, target);
+            let changes = [CmdType::CmdUpdate as i32, CmdType::CmdDelete as i32].contains(&clause.command_type);
+            let of_all_others = clause.match_kind == MergeMatchKind::MergeWhenNotMatchedBySource as i32;
+            if changes {
+                filter = filter.max(if of_all_others { own } else { own.min(joined) });
+            }
+        }
+        self.acts.clauses(filter, Clause::NotApplicable);
+    }
+
+    /// Does a condition choose among the rows of the target? One that names none of their columns hits all of them or none; it is none
+    /// for certain only if constants say so.
+    fn choice(&mut self, condition: Option<&Node>, table: Option<&RangeVar>, target: Option<&RangeVar>) -> Clause {
+        let Some(condition) = condition else { return Clause::Missing };
+        let judged = self.judged(condition, table);
+        if judged.always || target.is_none_or(|target| target::hangs_on(condition, target)) {
+            return if judged.always { Clause::Missing } else { Clause::Present };
+        }
+        if judged.varies {
+            self.by_literals();
+        }
+        if judged.never { Clause::Present } else { Clause::Missing }
     }
 
     fn filter(&mut self, condition: Option<&Node>, table: Option<&RangeVar>) -> Clause {
         match condition {
-            Some(condition) if !self.condition(condition, table) => Clause::Present,
+            Some(condition) if !self.judged(condition, table).always => Clause::Present,
             _ => Clause::Missing,
         }
     }
 
-    /// Notes what stands out in a condition; true if it is always true.
-    pub(super) fn condition(&mut self, condition: &Node, table: Option<&RangeVar>) -> bool {
+    /// Notes what stands out in a condition.
+    pub(super) fn condition(&mut self, condition: &Node, table: Option<&RangeVar>) {
+        self.judged(condition, table);
+    }
+
+    fn judged(&mut self, condition: &Node, table: Option<&RangeVar>) -> Judged {
         let judged = truth::judge(condition, table);
         if judged.widened {
             self.acts.mark(Marks::TAUTOLOGY);
@@ -182,7 +219,7 @@ impl Walk<'_> {
         if judged.by_literals {
             self.by_literals();
         }
-        judged.always
+        judged
     }
 
     /// A sub-select in an expression: it is no source of the query around it.
@@ -195,10 +232,13 @@ impl Walk<'_> {
     }
 
     /// A WITH query: it is a source where it is named, with the filter that it has.
-    pub(super) fn with_query(&mut self, query: &protobuf::CommonTableExpr) -> Clause {
-        let outer = std::mem::replace(&mut self.acts.sources, Clause::NotApplicable);
+    pub(super) fn with_query(&mut self, query: &protobuf::CommonTableExpr) -> Read {
+        let sources = std::mem::replace(&mut self.acts.sources, Clause::NotApplicable);
+        let outside = std::mem::replace(&mut self.acts.catalog, false);
         self.visit_children(NodeRef::CommonTableExpr(query));
-        std::mem::replace(&mut self.acts.sources, outer)
+        let catalog = self.acts.catalog;
+        self.acts.catalog |= outside;
+        Read { filter: std::mem::replace(&mut self.acts.sources, sources), catalog }
     }
 }
 

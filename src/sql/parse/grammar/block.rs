@@ -62,6 +62,11 @@ pub(super) fn of_function(function: &CreateFunctionStmt, functions: &Functions) 
     Some(seen)
 }
 
+/// Is its body, or the name of its symbol, a literal?
+pub(super) fn has_body(function: &CreateFunctionStmt) -> bool {
+    settings::has(&function.options, "as")
+}
+
 /// LANGUAGE and AS.
 fn parts(options: &[Node]) -> (Option<String>, Option<String>) {
     let option = |name: &str| options.iter().filter_map(settings::option).find(|o| o.defname == name)?.arg.as_deref();
@@ -83,30 +88,34 @@ impl Seen {
         }
     }
 
-    fn read(&mut self, piece: &[(&[u8], TokenKind)], functions: &Functions) {
+    fn read(&mut self, piece: Piece<'_>, functions: &Functions) {
         let Some(&(first, _)) = piece.first() else { return };
         // It ends a block here, not a transaction.
         if first.eq_ignore_ascii_case(b"end") {
             return;
         }
         // EXECUTE of a constant.
-        if let [(word, TokenKind::Word), (constant, TokenKind::Text)] = *piece
-            && word.eq_ignore_ascii_case(b"execute")
-            && let Some(inner) = constant.strip_prefix(b"'").and_then(|text| text.strip_suffix(b"'"))
-        {
-            let inner = String::from_utf8_lossy(inner).replace("''", "'");
+        if let Some(inner) = executed(piece) {
             self.parsed(&inner, Walk::new(functions));
             return;
         }
-        let mut text = String::new();
-        for (i, (bytes, _)) in piece.iter().enumerate() {
-            let performs = i == 0 && first.eq_ignore_ascii_case(b"perform");
-            text.push_str(if performs { "select" } else { std::str::from_utf8(bytes).unwrap_or_default() });
-            text.push(' ');
+        let whole = if first.eq_ignore_ascii_case(b"perform") {
+            written("select", after(piece, 1))
+        } else {
+            written("", piece)
+        };
+        let is_read = self.parsed(&whole, Walk::in_block(functions))
+            || statement_in(piece).is_some_and(|text| self.parsed(&text, Walk::in_block(functions)));
+        if is_read {
+            return;
         }
-        if !self.parsed(&text, Walk::in_block(functions)) {
-            self.effects.extend(locks(piece, functions));
+        // An expression is no act, but names what it names.
+        if let Some(expression) = expression_in(piece) {
+            let mut seen = Self::default();
+            seen.parsed(&written("select", expression), Walk::in_block(functions));
+            self.names.add(seen.names);
         }
+        self.effects.extend(locks(piece, functions));
     }
 
     /// Takes in what a text does; false if it cannot be read.
@@ -128,6 +137,62 @@ impl Seen {
         true
     }
 }
+
+fn written(before: &str, piece: Piece<'_>) -> String {
+    let words = piece.iter().map(|(bytes, _)| std::str::from_utf8(bytes).unwrap_or_default());
+    std::iter::once(before).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn after(piece: Piece<'_>, words: usize) -> Piece<'_> {
+    piece.get(words..).unwrap_or_default()
+}
+
+fn is_word(token: &(&[u8], TokenKind), words: &[&[u8]]) -> bool {
+    token.1 == TokenKind::Word && words.iter().any(|word| token.0.eq_ignore_ascii_case(word))
+}
+
+/// The constant that EXECUTE is given, in whatever quotes; INTO and USING may follow.
+fn executed(piece: Piece<'_>) -> Option<String> {
+    let (first, rest) = piece.split_first()?;
+    if !is_word(first, &[b"execute"]) {
+        return None;
+    }
+    let (constant, behind) =
+        rest.iter().enumerate().find(|(_, (bytes, _))| *bytes != b"(").map(|(i, token)| (token, after(rest, i + 1)))?;
+    let whole =
+        behind.iter().find(|(bytes, _)| *bytes != b")").is_none_or(|token| is_word(token, &[b"into", b"using"]));
+    let text = std::str::from_utf8(constant.0).ok().filter(|_| whole && constant.1 == TokenKind::Text)?;
+    if let Some(inner) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        return Some(inner.replace("''", "'"));
+    }
+    let tag = text.strip_prefix('$')?.find('$')? + 2;
+    text.get(tag..text.len().checked_sub(tag)?).map(str::to_owned)
+}
+
+/// The statement in RETURN QUERY, FOR … IN, OPEN … FOR, behind a label, or with the variables that RETURNING … INTO fills.
+fn statement_in(piece: Piece<'_>) -> Option<String> {
+    let from = piece
+        .iter()
+        .position(|token| is_word(token, &[b"select", b"insert", b"update", b"delete", b"merge", b"with"]))?;
+    let statement = after(piece, from);
+    let returning = statement.iter().position(|token| is_word(token, &[b"returning"])).unwrap_or(statement.len());
+    let filled = after(statement, returning).iter().position(|token| is_word(token, &[b"into"]));
+    let to = filled.map_or(statement.len(), |into| returning + into);
+    Some(written("", statement.get(..to)?))
+}
+
+/// The expression of a condition, a RETURN or an assignment.
+fn expression_in(piece: Piece<'_>) -> Option<Piece<'_>> {
+    let first = piece.first()?;
+    if is_word(first, &[b"if", b"elsif", b"elseif", b"while", b"return", b"when", b"case"]) {
+        return Some(after(piece, 1));
+    }
+    let assigned = piece.iter().position(|(bytes, _)| matches!(*bytes, b":=" | b"="))?;
+    Some(after(piece, assigned + 1))
+}
+
+/// A part of a body.
+type Piece<'b> = &'b [(&'b [u8], TokenKind)];
 
 /// The body cut at semicolons and behind the words that open a list of statements.
 fn pieces(body: &[u8]) -> impl Iterator<Item = Vec<(&[u8], TokenKind)>> {
@@ -151,7 +216,7 @@ fn is_comment(token: &Token) -> bool {
 }
 
 /// Advisory locks in what is no statement by itself (an assignment, a condition).
-fn locks(piece: &[(&[u8], TokenKind)], functions: &Functions) -> Option<Effect> {
+fn locks(piece: Piece<'_>, functions: &Functions) -> Option<Effect> {
     piece.windows(2).find_map(|pair| match *pair {
         [(name, TokenKind::Word), (b"(", _)] => {
             let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();

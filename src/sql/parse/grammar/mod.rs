@@ -14,6 +14,7 @@ mod places;
 mod settings;
 mod statement;
 mod strangers;
+mod target;
 mod truth;
 mod walk;
 

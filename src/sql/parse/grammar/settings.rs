@@ -9,7 +9,7 @@ use super::{relations, walk::Walk};
 use crate::sql::facts::{Effect, Isolation, Kind, PrimaryReason, TxOptions, TxVerb, Verb};
 
 /// Stands for a parameter whose name is computed.
-const COMPUTED: &str = "*";
+pub(super) const COMPUTED: &str = "*";
 
 /// SET and RESET.
 pub(super) fn set(walk: &mut Walk<'_>, set: &VariableSetStmt) -> (Verb, Kind) {

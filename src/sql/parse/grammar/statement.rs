@@ -62,6 +62,7 @@ impl Walk<'_> {
                 if n.relation.as_ref().is_some_and(|table| table.relname == "pg_settings") {
                     // Its rule calls set_config with whatever the WHERE finds.
                     self.effect(Effect::OpaqueCode);
+                    self.acts.parameter(settings::COMPUTED);
                 }
                 (Verb::Update, Kind::Write)
             }
@@ -72,16 +73,14 @@ impl Walk<'_> {
             }
             NodeRef::MergeStmt(n) => {
                 self.modify(n.relation.as_ref(), n.with_clause.as_ref(), node);
-                if let Some(condition) = n.join_condition.as_deref() {
-                    self.condition(condition, None);
-                }
+                self.merge_act(n);
                 (Verb::Merge, Kind::Write)
             }
             NodeRef::TruncateStmt(_) => {
                 self.defines(node);
                 (Verb::Truncate, Kind::Write)
             }
-            NodeRef::CopyStmt(n) => self.copy(n),
+            NodeRef::CopyStmt(n) => self.copy(n, text),
             NodeRef::CallStmt(n) => {
                 if let Some(call) = n.funccall.as_deref() {
                     let (schema, procedure) = qualified(&call.funcname);
@@ -213,12 +212,13 @@ impl Walk<'_> {
         self.effect(Effect::OpaqueCode);
     }
 
-    fn copy(&mut self, copy: &protobuf::CopyStmt) -> (Verb, Kind) {
+    fn copy(&mut self, copy: &protobuf::CopyStmt, text: &[u8]) -> (Verb, Kind) {
         let node = NodeRef::CopyStmt(copy);
         self.acts.expect_queries();
+        let has_file = !copy.is_program && (!copy.filename.is_empty() || names_a_file(text));
         if copy.is_program {
             self.acts.mark(Marks::COPY_PROGRAM);
-        } else if !copy.filename.is_empty() {
+        } else if has_file {
             self.acts.mark(Marks::COPY_FILE);
         }
         if copy.is_from {
@@ -231,7 +231,7 @@ impl Walk<'_> {
         }
         self.visit_children(node);
         // A file or a program: on the server's own disk.
-        if copy.is_program || !copy.filename.is_empty() {
+        if copy.is_program || has_file {
             self.must(PrimaryReason::Utility);
         }
         (Verb::CopyTo, Kind::Copy)
@@ -322,13 +322,15 @@ impl Walk<'_> {
             self.creates(Some(target), drops);
         }
         match node {
-            NodeRef::DropStmt(n) if is_relation(n.remove_type) => {
-                for object in &n.objects {
-                    if let Some(NodeEnum::List(parts)) = object.node.as_ref() {
-                        let (schema, relation) = qualified(&parts.items);
-                        self.writes_named(schema, relation);
-                    }
-                }
+            NodeRef::DropStmt(n) => n.objects.iter().for_each(|object| self.object(n.remove_type, object)),
+            NodeRef::CommentStmt(n) => n.object.iter().for_each(|object| self.object(n.objtype, object)),
+            NodeRef::SecLabelStmt(n) => n.object.iter().for_each(|object| self.object(n.objtype, object)),
+            // The name it will have counts as well.
+            NodeRef::RenameStmt(n) if is_relation(n.rename_type) => {
+                n.relation.iter().for_each(|relation| self.writes_named(&relation.schemaname, &n.newname));
+            }
+            NodeRef::AlterObjectSchemaStmt(n) => {
+                n.relation.iter().for_each(|relation| self.writes_named(&n.newschema, &relation.relname));
             }
             NodeRef::CreateFunctionStmt(n) => {
                 self.named(&n.funcname);
@@ -345,12 +347,26 @@ impl Walk<'_> {
         }
     }
 
+    /// An object that is named by a list of words: a relation, or something that belongs to one.
+    fn object(&mut self, kind: i32, object: &Node) {
+        let Some(NodeEnum::List(parts)) = object.node.as_ref() else { return };
+        let relation = match parts.items.split_last() {
+            _ if is_relation(kind) => parts.items.as_slice(),
+            Some((_, relation)) if belongs_to_relation(kind) => relation,
+            _ => return,
+        };
+        let (schema, relation) = qualified(relation);
+        self.writes_named(schema, relation);
+    }
+
     fn function(&mut self, function: &protobuf::CreateFunctionStmt) {
         if settings::is_on(&function.options, "security") {
             self.acts.mark(Marks::SECURITY_DEFINER);
         }
-        if let Some(seen) = block::of_function(function, self.functions) {
+        if block::has_body(function) {
             self.by_literals();
+        }
+        if let Some(seen) = block::of_function(function, self.functions) {
             self.acts.add(seen.acts);
             self.mention(seen.names);
         }
@@ -381,6 +397,18 @@ pub(super) fn is_relation(object: i32) -> bool {
     )
 }
 
+/// Its name is the last word behind that of a relation.
+fn belongs_to_relation(object: i32) -> bool {
+    matches!(
+        ObjectType::try_from(object),
+        Ok(ObjectType::ObjectColumn
+            | ObjectType::ObjectTabconstraint
+            | ObjectType::ObjectTrigger
+            | ObjectType::ObjectPolicy
+            | ObjectType::ObjectRule)
+    )
+}
+
 /// The grammar turns TABLE t into SELECT * FROM t, so the text has to tell.
 fn query_verb(query: &protobuf::SelectStmt, text: &[u8]) -> Verb {
     if !query.values_lists.is_empty() {
@@ -389,6 +417,24 @@ fn query_verb(query: &protobuf::SelectStmt, text: &[u8]) -> Verb {
     let first = Tokens::new(text, StringRules::default()).find(|t| t.kind == TokenKind::Word);
     let first = first.and_then(|t| text.get(t.start..t.end)).unwrap_or_default();
     if first.eq_ignore_ascii_case(b"table") { Verb::Table } else { Verb::Select }
+}
+
+/// Does this COPY name a file? The tree has nothing for STDIN, and nothing for the name `''`.
+fn names_a_file(text: &[u8]) -> bool {
+    let mut depth = 0_u32;
+    let mut tokens = Tokens::new(text, StringRules::default())
+        .filter(|token| !matches!(token.kind, TokenKind::BlockComment | TokenKind::LineComment));
+    let told = tokens.by_ref().find(|token| {
+        let bytes = text.get(token.start..token.end).unwrap_or_default();
+        match bytes {
+            b"(" => depth = depth.saturating_add(1),
+            b")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let direction = bytes.eq_ignore_ascii_case(b"from") || bytes.eq_ignore_ascii_case(b"to");
+        depth == 0 && token.kind == TokenKind::Word && direction
+    });
+    told.is_some() && tokens.next().is_some_and(|name| name.kind == TokenKind::Text)
 }
 
 /// The verb of a statement that defines or maintains something.

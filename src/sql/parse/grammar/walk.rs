@@ -32,6 +32,20 @@ pub(super) enum Fate {
     Prepared,
 }
 
+/// A WITH query in scope.
+struct WithQuery {
+    name: String,
+    read: Read,
+}
+
+/// What a query leaves to be said of whoever reads it.
+#[derive(Clone, Copy)]
+pub(super) struct Read {
+    pub(super) filter: Clause,
+    /// A system catalog is in it.
+    pub(super) catalog: bool,
+}
+
 /// Collects facts; one per text.
 pub(super) struct Walk<'f> {
     pub(super) functions: &'f Functions,
@@ -44,8 +58,8 @@ pub(super) struct Walk<'f> {
     primary: Option<PrimaryReason>,
     strangers: Strangers,
     needs_literals: bool,
-    /// Names of the WITH queries in scope, and what filter each has.
-    with: Vec<(String, Clause)>,
+    /// The WITH queries in scope.
+    with: Vec<WithQuery>,
     pub(super) acts: Acts,
     fate: Fate,
     /// An effect was left out because its code is only stored.
@@ -252,13 +266,14 @@ impl<'f> Walk<'f> {
         });
         let recursive = with.is_some_and(|w| w.recursive);
         if recursive {
-            self.with.extend(queries.clone().map(|q| (q.ctename.clone(), Clause::NotApplicable)));
+            let nothing = Read { filter: Clause::NotApplicable, catalog: false };
+            self.with.extend(queries.clone().map(|q| WithQuery { name: q.ctename.clone(), read: nothing }));
         }
         for (i, query) in queries.enumerate() {
-            let filter = self.with_query(query);
+            let read = self.with_query(query);
             match self.with.get_mut(outside + i) {
-                Some(known) if recursive => known.1 = filter,
-                _ => self.with.push((query.ctename.clone(), filter)),
+                Some(known) if recursive => known.read = read,
+                _ => self.with.push(WithQuery { name: query.ctename.clone(), read }),
             }
         }
         // Only the arms of a set operation are queries directly inside of a query.
@@ -292,9 +307,12 @@ impl<'f> Walk<'f> {
     }
 
     pub(super) fn reads(&mut self, relation: &RangeVar) {
-        let named = self.with.iter().rev().find(|(name, _)| *name == relation.relname);
-        if let Some((_, filter)) = named.filter(|_| relation.schemaname.is_empty()) {
-            return self.acts.source(*filter);
+        let named = self.with.iter().rev().find(|query| query.name == relation.relname);
+        if let Some(WithQuery { read, .. }) = named.filter(|_| relation.schemaname.is_empty()) {
+            if read.catalog {
+                self.acts.catalog();
+            }
+            return self.acts.source(read.filter);
         }
         self.acts.source(Clause::Missing);
         if relations::is_catalog(&relation.schemaname, &relation.relname) {
@@ -393,7 +411,12 @@ impl<'f> Walk<'f> {
         match class {
             FunctionClass::Read if function == "current_setting" => settings::reads_parameter(self, call),
             FunctionClass::Read => {}
-            FunctionClass::Writes => self.must(PrimaryReason::VolatileFunction),
+            FunctionClass::Writes => {
+                self.must(PrimaryReason::VolatileFunction);
+                if matches!(self.fate, Fate::Runs | Fate::Prepared) {
+                    self.acts.mark(Marks::WRITES);
+                }
+            }
             FunctionClass::NodeLocal => self.must(PrimaryReason::NodeLocal),
             FunctionClass::Opaque => {
                 self.must(PrimaryReason::UnknownFunction);

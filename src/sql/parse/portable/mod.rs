@@ -7,6 +7,7 @@
 
 mod clauses;
 mod statement;
+mod target;
 mod tokens;
 mod tree;
 mod truth;
@@ -21,8 +22,8 @@ use sqlparser::{
 
 use super::guard::guarded;
 use crate::sql::{
-    facts::{Act, Effect, Facts, Kind, Name, PrimaryReason, Verb},
-    functions::Functions,
+    facts::{Act, Effect, Facts, Kind, Marks, Name, PrimaryReason, Verb},
+    functions::{FunctionClass, Functions},
     lexer::{StringRules, TokenKind, Tokens},
     mentions::{Field, Mentions},
 };
@@ -101,6 +102,9 @@ fn gathered(statements: &[Statement], script: &Script<'_>, functions: &Functions
     }
     if doubts.calls.iter().any(|call| &*call.name == "set_config") {
         found.acts.iter_mut().for_each(|act| act.parameters = [ANY.into()].into());
+    }
+    if doubts.calls.iter().any(|call| functions.class(&call.name) == Some(FunctionClass::Writes)) {
+        found.acts.iter_mut().for_each(|act| act.marks |= Marks::WRITES);
     }
     if facts.statements > 0 && found.primary.is_some() && facts.kind == Kind::Empty {
         facts.kind = Kind::Unknown;

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableObject,
-    TableWithJoins, Visitor,
+    Expr, FromTable, Ident, Merge, MergeAction, MergeClauseKind, ObjectName, Query, Select, SelectItem, SetExpr,
+    Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
 
-use super::{Found, clauses, truth};
+use super::{Found, clauses, target, truth};
 use crate::sql::{
     facts::{Act, Clause, Marks, Name, PrimaryReason, Verb},
     parse::relations::{self, RelationClass},
@@ -118,11 +118,7 @@ impl<'f> Reader<'f> {
 
     fn target(&mut self, table: &TableWithJoins) {
         self.targets.push(address(&table.relation));
-        let name = match &table.relation {
-            TableFactor::Table { name, .. } => named(name),
-            _ => None,
-        };
-        self.writes(name);
+        self.writes(target::name(&table.relation));
     }
 
     fn condition(&mut self, condition: Option<&Expr>) -> Clause {
@@ -132,6 +128,27 @@ impl<'f> Reader<'f> {
             self.mark(Marks::TAUTOLOGY);
         }
         if judged.always { Clause::Missing } else { Clause::Present }
+    }
+
+    /// Does a condition choose among the rows of the target? One that names none of their columns hits all of them or none.
+    fn choice(&mut self, condition: Option<&Expr>, target: Option<&TableFactor>) -> Clause {
+        let (clause, Some(condition)) = (self.condition(condition), condition) else { return Clause::Missing };
+        let chooses = target.is_none_or(|target| target::hangs_on(condition, target));
+        if chooses || truth::judge(condition).never { clause } else { Clause::Missing }
+    }
+
+    /// The filter of MERGE, if it updates or deletes: of the clause that has the least of one.
+    fn merge(&mut self, merge: &Merge) -> Clause {
+        let joined = self.choice(Some(&merge.on), Some(&merge.table));
+        let mut filter = Clause::NotApplicable;
+        for clause in &merge.clauses {
+            let own = self.choice(clause.predicate.as_ref(), Some(&merge.table));
+            if matches!(clause.action, MergeAction::Update(_) | MergeAction::Delete { .. }) {
+                let of_all_others = clause.clause_kind == MergeClauseKind::NotMatchedBySource;
+                filter = filter.max(if of_all_others { own } else { own.min(joined) });
+            }
+        }
+        filter
     }
 
     /// A statement that changes data, if it is one.
@@ -147,25 +164,27 @@ impl<'f> Reader<'f> {
             }
             Statement::Update(update) => {
                 self.target(&update.table);
-                (Verb::Update, self.condition(update.selection.as_ref()))
+                (Verb::Update, self.choice(update.selection.as_ref(), Some(&update.table.relation)))
             }
             Statement::Delete(delete) => {
                 let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
                 from.iter().for_each(|table| self.target(table));
-                (Verb::Delete, self.condition(delete.selection.as_ref()))
+                (Verb::Delete, self.choice(delete.selection.as_ref(), from.first().map(|table| &table.relation)))
             }
             Statement::Merge(merge) => {
                 self.targets.push(address(&merge.table));
-                self.writes(match &merge.table {
-                    TableFactor::Table { name, .. } => named(name),
-                    _ => None,
-                });
-                (Verb::Merge, Clause::NotApplicable)
+                self.writes(target::name(&merge.table));
+                (Verb::Merge, self.merge(merge))
             }
             _ => return ControlFlow::Continue(()),
         };
         if let Some(act) = self.acts.last().and_then(|at| self.found.acts.get_mut(*at)) {
             (act.verb, act.filter) = (verb, filter);
+            if let Statement::Update(update) = statement
+                && target::name(&update.table.relation).is_some_and(|name| &*name.name == "pg_settings")
+            {
+                act.parameters = [super::ANY.into()].into();
+            }
         }
         ControlFlow::Continue(())
     }

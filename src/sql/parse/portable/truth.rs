@@ -9,6 +9,8 @@ use sqlparser::ast::{
 pub(super) struct Judged {
     /// It may be true for every row.
     pub(super) always: bool,
+    /// It is true for no row.
+    pub(super) never: bool,
     /// An OR in it may be widened by a branch that is always true.
     pub(super) widened: bool,
 }
@@ -38,7 +40,7 @@ enum Truth {
 pub(super) fn judge(condition: &Expr) -> Judged {
     let mut widened = false;
     let truth = truth(condition, &mut widened);
-    Judged { always: truth == Truth::True, widened }
+    Judged { always: truth == Truth::True, never: truth == Truth::False, widened }
 }
 
 fn truth(condition: &Expr, widened: &mut bool) -> Truth {

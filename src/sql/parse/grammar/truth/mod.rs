@@ -24,8 +24,12 @@ pub(super) struct Judged {
     pub(super) always: bool,
     /// An OR in it is widened by a branch that is always true.
     pub(super) widened: bool,
-    /// Other literals could give another answer.
+    /// It is true for no row.
+    pub(super) never: bool,
+    /// Other literals could give another answer to the first two.
     pub(super) by_literals: bool,
+    /// Other literals could give another outcome of any kind.
+    pub(super) varies: bool,
 }
 
 /// Judges the condition of a WHERE, HAVING or ON; `table` is the one relation whose columns it is about, if there is just one.
@@ -35,6 +39,8 @@ pub(super) fn judge(condition: &Node, table: Option<&RangeVar>) -> Judged {
     Judged {
         always: fold.is == TRUE,
         widened: folding.widened,
+        never: matches!(fold.is, FALSE | NULL),
+        varies: fold.varies(),
         by_literals: folding.by_literals || (fold.could & TRUE != 0 && fold.could != TRUE),
     }
 }
@@ -63,9 +69,14 @@ impl Fold {
         Self::firm(if is { TRUE } else { FALSE })
     }
 
-    /// A comparison of literals.
+    /// What hangs on literals. Others of the same kinds could make it anything: a comparison can come out otherwise, a cast can fail.
     fn literal(is: u8) -> Self {
-        Self { is, could: is | TRUE | FALSE }
+        Self { is, could: TRUE | FALSE | NULL | OPEN }
+    }
+
+    /// Could other literals give another outcome?
+    fn varies(self) -> bool {
+        self.could != self.is
     }
 
     fn map(self, f: impl Fn(u8) -> u8) -> Self {
@@ -136,7 +147,8 @@ impl Folding<'_> {
     /// A cast to boolean: of a condition, or of a literal's text.
     fn as_boolean(&mut self, node: &Node) -> Fold {
         match self.value(node) {
-            Some(value) => value.truth(),
+            Some(value) if value.is_known() => value.truth(),
+            Some(_) => Fold::literal(self.truth(node).is),
             None => self.truth(node),
         }
     }
@@ -185,10 +197,11 @@ impl Folding<'_> {
     fn first_known(&mut self, args: &[Node]) -> Fold {
         let Some((first, rest)) = args.split_first() else { return Fold::firm(NULL) };
         let first = self.as_boolean(first);
-        match first.could {
+        self.by_literals |= first.varies();
+        match first.is {
             NULL => self.first_known(rest),
-            could if could & (NULL | OPEN) == 0 => first,
-            _ => Fold::firm(OPEN),
+            OPEN => Fold::firm(OPEN),
+            _ => first,
         }
     }
 
@@ -202,8 +215,12 @@ impl Folding<'_> {
                 Fold::firm(OPEN)
             };
         };
+        if !value.is_known() {
+            return Fold::literal(OPEN);
+        }
+        let holds = Fold::of(value.is_null() == (test.nulltesttype == NullTestType::IsNull as i32));
         // A literal other than NULL is not null, whatever it says.
-        Fold::of(value.is_null() == (test.nulltesttype == NullTestType::IsNull as i32))
+        if value.is_worked_out() { Fold::literal(holds.is) } else { holds }
     }
 
     fn boolean_test(&mut self, test: &BooleanTest) -> Fold {
@@ -232,7 +249,7 @@ impl Folding<'_> {
                 return Fold::firm(OPEN);
             };
             let condition = self.truth(condition);
-            self.by_literals |= condition.could & OPEN == 0 && condition.could & TRUE != 0 && condition.could != TRUE;
+            self.by_literals |= condition.varies();
             match condition.is {
                 TRUE => return self.as_boolean(result),
                 OPEN => return Fold::firm(OPEN),
@@ -304,26 +321,34 @@ impl Folding<'_> {
     }
 
     fn distinct(&mut self, left: &Node, right: &Node) -> Fold {
+        let alike = |table| same::likeness(left, right, table).map_or(Fold::firm(OPEN), like).not();
         match (self.value(left), self.value(right)) {
-            (Some(left), Some(right)) => match (left.is_null(), right.is_null()) {
-                (false, false) => left.compare("=", &right).not(),
-                (left, right) => Fold::of(left != right),
+            (Some(a), Some(b)) if a.is_known() && b.is_known() => match (a.is_null(), b.is_null()) {
+                (false, false) => a.compare("=", &b).not(),
+                (null, other) if a.is_worked_out() || b.is_worked_out() => Fold::literal(Fold::of(null != other).is),
+                (null, other) => Fold::of(null != other),
             },
-            _ => same::likeness(left, right, self.table).map_or(Fold::firm(OPEN), like).not(),
+            (Some(_), Some(_)) => Fold::literal(alike(self.table).is),
+            _ => alike(self.table),
         }
     }
 
     fn compare(&mut self, operator: &str, left: &Node, right: &Node) -> Fold {
-        if let (Some(left), Some(right)) = (self.value(left), self.value(right)) {
-            return left.compare(operator, &right);
+        let values = (self.value(left), self.value(right));
+        if let (Some(left), Some(right)) = &values
+            && left.is_known()
+            && right.is_known()
+        {
+            return left.compare(operator, right);
         }
         // NULL in a column aside, which no condition of this form can ask for.
         let likeness = same::likeness(left, right, self.table);
-        match (operator, likeness) {
+        let alike = match (operator, likeness) {
             ("=" | "<=" | ">=", Some(likeness)) => like(likeness),
             ("<>" | "!=" | "<" | ">", Some(likeness)) => like(likeness).not(),
             _ => Fold::firm(OPEN),
-        }
+        };
+        if matches!(values, (Some(_), Some(_))) { Fold::literal(alike.is) } else { alike }
     }
 
     fn sub_select(&mut self, link: &SubLink) -> Fold {

@@ -46,8 +46,8 @@ pub(super) fn likeness(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<L
             _ => None,
         },
         (NodeEnum::TypeCast(a), NodeEnum::TypeCast(b)) => {
-            (words(&a.type_name.as_ref()?.names) == words(&b.type_name.as_ref()?.names)).then_some(())?;
-            likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)
+            let inner = likeness(a.arg.as_deref()?, b.arg.as_deref()?, table)?;
+            Some(inner.and(same_type(&a.type_name.as_ref()?.names, &b.type_name.as_ref()?.names)?))
         }
         (NodeEnum::CollateClause(a), NodeEnum::CollateClause(b)) => {
             (words(&a.collname) == words(&b.collname)).then_some(())?;
@@ -155,6 +155,16 @@ fn condition_alike(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Liken
         }
         _ => likeness(a, b, table),
     }
+}
+
+fn same_type(a: &[Node], b: &[Node]) -> Option<Likeness> {
+    let (a, b) = (words(a), words(b));
+    // `float(n)` is one of the two by its n.
+    let float = |names: &[&str]| names.last().is_some_and(|name| matches!(*name, "float4" | "float8"));
+    if float(&a) && float(&b) {
+        return Some(Likeness::ByLiterals { now: a == b });
+    }
+    (a == b).then_some(Likeness::Always)
 }
 
 fn words(nodes: &[Node]) -> Vec<&str> {

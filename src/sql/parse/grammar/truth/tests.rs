@@ -153,6 +153,28 @@ fn not_always_true() {
             "case when a then true else false end",
         ],
     );
+    // Others of the shape could be worked out.
+    check(
+        "by-literals",
+        &[
+            "'x'::int = 1",
+            "'x'::numeric = 1",
+            "1 / 0 = 1",
+            "9223372036854775807 + 1 > 1",
+            "1.5::int = 1",
+            "chr(-1) = 'x'",
+            "f(1) = 2",
+            "'q'::int is not null",
+            "coalesce('a'::int, 1) = 1",
+            "row(1) = row(1.5)",
+            "(id, 1) = (id, 1.5)",
+            "0.0",
+            "case when 'a'::int = 1 then true end",
+            "case when 1 = 2 and id = 5 then false else active end",
+            "a = 1 or 'a'::int = 1",
+            "a::float(10) = a::float(50)",
+        ],
+    );
     check("by-literals", &["1 = 2", "'f'", "1 > 2", "1 in (2)", "0 = 1", "id = 1 or 1 = 0", "a = 1 or 'f'::bool"]);
 }
 

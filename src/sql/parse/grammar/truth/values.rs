@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 
 use pg_query::{
-    Node, NodeEnum,
-    protobuf::{AExpr, AExprKind, FuncCall, TypeCast, a_const::Val},
+    Node, NodeEnum, NodeRef,
+    protobuf::{AExpr, AExprKind, FuncCall, a_const::Val},
 };
 
 use super::{FALSE, Fold, Folding, NULL, OPEN, TRUE, scalar};
 use crate::sql::parse::grammar::{
+    children::each_child,
     settings,
     walk::{qualified, word},
 };
@@ -17,8 +18,18 @@ use crate::sql::parse::grammar::{
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Value {
     is: Is,
-    /// A literal is in it, so that another text of the same shape has another value here.
-    literal: bool,
+    from: From,
+}
+
+/// Where a value comes from: does another text of the same shape have another one here?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum From {
+    /// Keywords alone: it is the same in all of them.
+    Keywords,
+    /// A literal: in all of them a value other than NULL.
+    Literal,
+    /// Made from literals: with others it could be NULL, or fail.
+    Literals,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,25 +39,28 @@ enum Is {
     Int(i64),
     Number(f64),
     Text(String),
+    /// Some value, or a failure: it cannot be worked out here.
+    Unknown,
 }
 
 /// The value of a literal.
 pub(super) fn of_constant(node: &NodeEnum) -> Option<Value> {
     let NodeEnum::AConst(constant) = node else { return None };
     if constant.isnull {
-        return Some(Value { is: Is::Null, literal: false });
+        return Some(Value { is: Is::Null, from: From::Keywords });
     }
-    Some(match constant.val.as_ref()? {
-        Val::Ival(n) => Value { is: Is::Int(n.ival.into()), literal: true },
-        Val::Fval(n) => match n.fval.parse() {
-            Ok(int) => Value { is: Is::Int(int), literal: true },
-            Err(_) => Value { is: Is::Number(n.fval.parse().ok()?), literal: true },
+    let is = match constant.val.as_ref()? {
+        Val::Ival(n) => Is::Int(n.ival.into()),
+        Val::Fval(n) => match (n.fval.parse(), n.fval.parse()) {
+            (Ok(int), _) => Is::Int(int),
+            (_, Ok(number)) => Is::Number(number),
+            _ => Is::Unknown,
         },
-        // A keyword, not a literal: it is in the shape.
-        Val::Boolval(b) => Value { is: Is::Bool(b.boolval), literal: false },
-        Val::Sval(s) => Value { is: Is::Text(s.sval.clone()), literal: true },
-        Val::Bsval(s) => Value { is: Is::Text(s.bsval.clone()), literal: true },
-    })
+        Val::Boolval(b) => return Some(Value { is: Is::Bool(b.boolval), from: From::Keywords }),
+        Val::Sval(s) => Is::Text(s.sval.clone()),
+        Val::Bsval(s) => Is::Text(s.bsval.clone()),
+    };
+    Some(Value { is, from: From::Literal })
 }
 
 impl Value {
@@ -54,26 +68,36 @@ impl Value {
         self.is == Is::Null
     }
 
+    /// Could it be worked out?
+    pub(super) fn is_known(&self) -> bool {
+        self.is != Is::Unknown
+    }
+
+    /// With other literals it could be NULL, or fail.
+    pub(super) fn is_worked_out(&self) -> bool {
+        self.from == From::Literals
+    }
+
     /// As a condition.
     pub(super) fn truth(&self) -> Fold {
+        let truth = |is: bool| if is { TRUE } else { FALSE };
         let is = match &self.is {
-            Is::Null => return Fold::firm(NULL),
-            Is::Bool(is) => *is,
-            Is::Text(text) => match settings::boolean(text) {
-                Some(is) => is,
-                None => return Fold::literal(OPEN),
-            },
-            Is::Int(n) => *n != 0,
-            Is::Number(_) => return Fold::firm(OPEN),
+            Is::Null => NULL,
+            Is::Bool(is) => truth(*is),
+            Is::Text(text) => settings::boolean(text).map_or(OPEN, truth),
+            Is::Int(n) => truth(*n != 0),
+            Is::Number(_) | Is::Unknown => OPEN,
         };
-        if self.literal { Fold::literal(if is { TRUE } else { FALSE }) } else { Fold::of(is) }
+        if self.from == From::Keywords { Fold::firm(is) } else { Fold::literal(is) }
     }
 
     pub(super) fn compare(&self, operator: &str, other: &Self) -> Fold {
+        let from = self.from.max(other.from);
         if self.is_null() || other.is_null() {
-            return Fold::firm(NULL);
+            return if from == From::Literals { Fold::literal(NULL) } else { Fold::firm(NULL) };
         }
-        let Some(order) = self.order(other) else { return Fold::literal(OPEN) };
+        let fold = |is| if from == From::Keywords { Fold::firm(is) } else { Fold::literal(is) };
+        let Some(order) = self.order(other) else { return fold(OPEN) };
         let holds = match operator {
             "=" => order == Ordering::Equal,
             "<>" | "!=" => order != Ordering::Equal,
@@ -81,10 +105,9 @@ impl Value {
             "<=" => order != Ordering::Greater,
             ">" => order == Ordering::Greater,
             ">=" => order != Ordering::Less,
-            _ => return Fold::literal(OPEN),
+            _ => return fold(OPEN),
         };
-        let is = if holds { TRUE } else { FALSE };
-        if self.literal || other.literal { Fold::literal(is) } else { Fold::firm(is) }
+        fold(if holds { TRUE } else { FALSE })
     }
 
     /// A text beside another type is read as that type, as PostgreSQL reads an untyped literal.
@@ -104,26 +127,25 @@ impl Value {
             Is::Int(n) => Some(*n as f64),
             Is::Number(n) => Some(*n),
             Is::Text(text) => text.trim().parse().ok(),
-            Is::Null | Is::Bool(_) => None,
+            Is::Null | Is::Bool(_) | Is::Unknown => None,
         }
     }
 
     /// LIKE of two constants.
     pub(super) fn matches(&self, pattern: &Self, fold_case: bool) -> Fold {
-        let (Is::Text(text), Is::Text(like)) = (&self.is, &pattern.is) else {
-            return Fold { is: OPEN, could: OPEN | TRUE | FALSE };
-        };
+        let fold = |is| if self.from.max(pattern.from) == From::Keywords { Fold::firm(is) } else { Fold::literal(is) };
+        let (Is::Text(text), Is::Text(like)) = (&self.is, &pattern.is) else { return fold(OPEN) };
         let case = |text: &str| if fold_case { text.to_lowercase() } else { text.to_owned() };
         let (text, like) = (case(text), case(like));
         let is = matches_like(&text.chars().collect::<Vec<_>>(), &like.chars().collect::<Vec<_>>());
-        if self.literal || pattern.literal { Fold::literal(if is { TRUE } else { FALSE }) } else { Fold::of(is) }
+        fold(if is { TRUE } else { FALSE })
     }
 
     fn text(&self) -> Option<String> {
         match &self.is {
             Is::Text(text) => Some(text.clone()),
             Is::Int(n) => Some(n.to_string()),
-            Is::Null | Is::Bool(_) | Is::Number(_) => None,
+            Is::Null | Is::Bool(_) | Is::Number(_) | Is::Unknown => None,
         }
     }
 }
@@ -156,19 +178,35 @@ fn matches_like(text: &[char], pattern: &[char]) -> bool {
 }
 
 impl Folding<'_> {
-    /// The value of an expression that is the same for every row and every parameter.
+    /// The value of an expression of constants alone. Whether there is one, and where it comes from, is the same for all texts of the
+    /// shape; what cannot be worked out is `Unknown`.
     pub(super) fn value(&mut self, node: &Node) -> Option<Value> {
-        let node = node.node.as_ref()?;
-        match node {
-            NodeEnum::AConst(_) => of_constant(node),
-            NodeEnum::TypeCast(cast) => self.cast(cast),
+        match node.node.as_ref()? {
+            constant @ NodeEnum::AConst(_) => of_constant(constant),
+            NodeEnum::TypeCast(cast) => {
+                let value = self.value(cast.arg.as_deref()?)?;
+                let kind = cast.type_name.as_ref().and_then(|name| name.names.last()).map_or("", word);
+                let from = match &value.is {
+                    // Any text is one.
+                    Is::Text(_) if kind == "text" => value.from,
+                    _ => value.from.worked_out(),
+                };
+                Some(Value { is: value.cast(kind).unwrap_or(Is::Unknown), from })
+            }
             NodeEnum::CollateClause(n) => self.value(n.arg.as_deref()?),
             NodeEnum::AExpr(n) if n.kind == AExprKind::AexprOp as i32 => self.operation(n),
-            NodeEnum::FuncCall(n) => self.call(n),
-            NodeEnum::CoalesceExpr(n) => n.args.iter().find_map(|arg| match self.value(arg) {
-                Some(value) if value.is_null() => None,
-                other => Some(other),
-            })?,
+            NodeEnum::FuncCall(n) if !n.args.is_empty() => self.call(n),
+            NodeEnum::CoalesceExpr(n) => {
+                for arg in &n.args {
+                    match self.value(arg)? {
+                        // With other literals it could be this one.
+                        Value { is: Is::Null, from: From::Literals } => return Some(Value::UNKNOWN),
+                        value if !value.is_null() => return Some(value),
+                        _ => {}
+                    }
+                }
+                Some(Value { is: Is::Null, from: From::Keywords })
+            }
             NodeEnum::SubLink(link) => match link.subselect.as_deref()?.node.as_ref()? {
                 NodeEnum::SelectStmt(query) if link.testexpr.is_none() => {
                     let is_scalar = link.sub_link_type == pg_query::protobuf::SubLinkType::ExprSublink as i32;
@@ -176,77 +214,107 @@ impl Folding<'_> {
                 }
                 _ => None,
             },
-            _ => None,
+            other => (constants(other.to_ref()) == Some(Literals::Some)).then_some(Value::UNKNOWN),
         }
-    }
-
-    fn cast(&mut self, cast: &TypeCast) -> Option<Value> {
-        let value = self.value(cast.arg.as_deref()?)?;
-        let kind = word(cast.type_name.as_ref()?.names.last()?);
-        let is = match (kind, &value.is) {
-            (_, Is::Null) => Is::Null,
-            ("bool" | "boolean", Is::Text(text)) => Is::Bool(settings::boolean(text)?),
-            ("bool" | "boolean", Is::Int(n)) => Is::Bool(*n != 0),
-            ("int2" | "int4" | "int8", Is::Text(text)) => Is::Int(text.trim().parse().ok()?),
-            ("int2" | "int4" | "int8", Is::Bool(b)) => Is::Int((*b).into()),
-            ("int2" | "int4" | "int8", Is::Number(_)) => return None,
-            ("numeric" | "float4" | "float8", Is::Text(_)) => Is::Number(value.number()?),
-            ("text" | "varchar", Is::Int(_)) => Is::Text(value.text()?),
-            (_, other) => other.clone(),
-        };
-        Some(Value { is, ..value })
     }
 
     fn operation(&mut self, operation: &AExpr) -> Option<Value> {
         let operator = operation.name.last().map(word)?;
         let right = self.value(operation.rexpr.as_deref()?)?;
         let Some(left) = operation.lexpr.as_deref() else {
-            let is = match (operator, &right.is) {
-                ("-", Is::Int(n)) => Is::Int(n.checked_neg()?),
-                ("-", Is::Number(n)) => Is::Number(-n),
-                ("+", Is::Int(_) | Is::Number(_)) => right.is,
-                _ => return None,
-            };
-            return Some(Value { is, literal: right.literal });
+            let from = right.from.worked_out();
+            return Some(Value { is: right.signed(operator).unwrap_or(Is::Unknown), from });
         };
         let left = self.value(left)?;
-        let literal = left.literal || right.literal;
-        if matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=") {
-            let is = match left.compare(operator, &right).is {
-                TRUE => Is::Bool(true),
-                FALSE => Is::Bool(false),
-                NULL => Is::Null,
-                _ => return None,
-            };
-            return Some(Value { is, literal });
+        let never = |one: &Value, other: &Value| one.is_null() && !one.is_worked_out() && !other.is_worked_out();
+        if never(&left, &right) || never(&right, &left) {
+            return Some(Value { is: Is::Null, from: From::Keywords });
         }
-        if left.is_null() || right.is_null() {
-            return Some(Value { is: Is::Null, literal });
-        }
-        let is = match (operator, &left.is, &right.is) {
-            ("+", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_add(*b)?),
-            ("-", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_sub(*b)?),
-            ("*", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_mul(*b)?),
-            ("/", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_div(*b)?),
-            ("%", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_rem(*b)?),
-            ("+", _, _) => Is::Number(left.number()? + right.number()?),
-            ("-", _, _) => Is::Number(left.number()? - right.number()?),
-            ("*", _, _) => Is::Number(left.number()? * right.number()?),
-            ("||", _, _) => Is::Text(left.text()? + &right.text()?),
-            _ => return None,
-        };
-        Some(Value { is, literal })
+        let from = left.from.max(right.from).worked_out();
+        Some(Value { is: left.with(operator, &right).unwrap_or(Is::Unknown), from })
     }
 
     /// A few functions that injections use to make constants look like more.
     fn call(&mut self, call: &FuncCall) -> Option<Value> {
         let (schema, function) = qualified(&call.funcname);
-        let [argument] = call.args.as_slice() else { return None };
-        if !matches!(schema, "" | "pg_catalog") {
+        let arguments = call.args.iter().map(|argument| self.value(argument)).collect::<Option<Vec<_>>>()?;
+        let from = arguments.iter().map(|argument| argument.from).max()?.worked_out();
+        let is = match arguments.as_slice() {
+            [argument] if matches!(schema, "" | "pg_catalog") => argument.given_to(function),
+            _ => None,
+        };
+        match is {
+            // Of keywords alone: what is not known is not known for any literal.
+            None if from == From::Keywords => None,
+            is => Some(Value { is: is.unwrap_or(Is::Unknown), from }),
+        }
+    }
+}
+
+impl From {
+    fn worked_out(self) -> Self {
+        if self == Self::Keywords { Self::Keywords } else { Self::Literals }
+    }
+}
+
+impl Value {
+    const UNKNOWN: Self = Self { is: Is::Unknown, from: From::Literals };
+
+    fn cast(&self, kind: &str) -> Option<Is> {
+        Some(match (kind, &self.is) {
+            (_, Is::Null) => Is::Null,
+            ("bool" | "boolean", Is::Text(text)) => Is::Bool(settings::boolean(text)?),
+            ("bool" | "boolean", Is::Int(n)) => Is::Bool(*n != 0),
+            ("int2" | "int4" | "int8", Is::Text(text)) => Is::Int(text.trim().parse().ok()?),
+            ("int2" | "int4" | "int8", Is::Bool(b)) => Is::Int((*b).into()),
+            ("int2" | "int4" | "int8", Is::Number(_)) => return None,
+            ("numeric" | "float4" | "float8", Is::Text(_)) => Is::Number(self.number()?),
+            ("text" | "varchar", Is::Int(_)) => Is::Text(self.text()?),
+            (_, other) => other.clone(),
+        })
+    }
+
+    fn signed(&self, operator: &str) -> Option<Is> {
+        Some(match (operator, &self.is) {
+            (_, Is::Null) => Is::Null,
+            ("-", Is::Int(n)) => Is::Int(n.checked_neg()?),
+            ("-", Is::Number(n)) => Is::Number(-n),
+            ("+", Is::Int(_) | Is::Number(_)) => self.is.clone(),
+            _ => return None,
+        })
+    }
+
+    fn with(&self, operator: &str, other: &Self) -> Option<Is> {
+        if !self.is_known() || !other.is_known() {
             return None;
         }
-        let argument = self.value(argument)?;
-        let is = match (function, &argument.is) {
+        if matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=") {
+            return Some(match self.compare(operator, other).is {
+                TRUE => Is::Bool(true),
+                FALSE => Is::Bool(false),
+                NULL => Is::Null,
+                _ => return None,
+            });
+        }
+        if self.is_null() || other.is_null() {
+            return Some(Is::Null);
+        }
+        Some(match (operator, &self.is, &other.is) {
+            ("+", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_add(*b)?),
+            ("-", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_sub(*b)?),
+            ("*", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_mul(*b)?),
+            ("/", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_div(*b)?),
+            ("%", Is::Int(a), Is::Int(b)) => Is::Int(a.checked_rem(*b)?),
+            ("+", _, _) => Is::Number(self.number()? + other.number()?),
+            ("-", _, _) => Is::Number(self.number()? - other.number()?),
+            ("*", _, _) => Is::Number(self.number()? * other.number()?),
+            ("||", _, _) => Is::Text(self.text()? + &other.text()?),
+            _ => return None,
+        })
+    }
+
+    fn given_to(&self, function: &str) -> Option<Is> {
+        Some(match (function, &self.is) {
             (_, Is::Null) => Is::Null,
             ("length" | "char_length" | "character_length", Is::Text(text)) => {
                 Is::Int(text.chars().count().try_into().ok()?)
@@ -257,7 +325,30 @@ impl Folding<'_> {
             ("upper", Is::Text(text)) => Is::Text(text.to_uppercase()),
             ("abs", Is::Int(n)) => Is::Int(n.checked_abs()?),
             _ => return None,
-        };
-        Some(Value { is, literal: argument.literal })
+        })
     }
+}
+
+/// Are there literals in what consists of constants alone?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Literals {
+    None,
+    Some,
+}
+
+/// `None`: it hangs on rows or parameters.
+fn constants(node: NodeRef<'_>) -> Option<Literals> {
+    let mut found = match node {
+        NodeRef::ColumnRef(_) | NodeRef::ParamRef(_) | NodeRef::RangeVar(_) | NodeRef::CurrentOfExpr(_) => return None,
+        NodeRef::AConst(constant) if !constant.isnull && !matches!(constant.val, Some(Val::Boolval(_))) => {
+            Some(Literals::Some)
+        }
+        _ => Some(Literals::None),
+    };
+    each_child(node, &mut |child| {
+        if let Some(known) = found {
+            found = constants(child).map(|inner| if inner == Literals::Some { inner } else { known });
+        }
+    });
+    found
 }
