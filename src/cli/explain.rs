@@ -21,7 +21,9 @@ use super::args::{ExplainArgs, Format};
 use crate::{
     app,
     config::{Faults, Reads, UnknownFunctions, rules::Hint},
-    policy::{Believed, Identity, Judgements, Moment, Principal, RouteOrder, RuleSet, Section, Verdict, believe},
+    policy::{
+        Believed, Identity, Judgements, Moment, Principal, RouteOrder, RuleSet, SearchPath, Section, Verdict, believe,
+    },
     route::{self, Defaults, Preference, Where, decide},
     sql::{
         BadFunctions, Caps, Classified, Classifier, ClassifyPath, Facts, Fingerprint, Functions, Hints, Misroutes,
@@ -96,6 +98,8 @@ struct Sender {
     database: String,
     application: String,
     client: Option<IpAddr>,
+    /// The role that servers know all users of the database by.
+    role: Option<String>,
     search_path: Option<String>,
     /// Hints it may give.
     hints: Option<Vec<Hint>>,
@@ -156,6 +160,7 @@ impl Setting {
         if args.database.is_none() {
             sender.database.clone_from(&database.name);
         }
+        sender.role.clone_from(&database.server_user);
         Ok((Self { phase, preference: (&database.routing).into(), parse: config.limits.parse }, sender))
     }
 }
@@ -200,6 +205,7 @@ impl Explainer {
             database: &sender.database,
             application: &sender.application,
             client: sender.client,
+            role: sender.role.as_ref().unwrap_or(&sender.user),
             search_path: sender.search_path.as_deref(),
         };
         let principal = judgements.principal(&sender.rules, &identity);
@@ -214,13 +220,17 @@ impl Explainer {
     }
 
     fn explain(&mut self, text: &[u8]) -> Explanation {
-        let moment = Moment { in_transaction: self.setting.phase == Phase::InTransaction, prepared: false };
+        let moment = Moment {
+            in_transaction: (self.setting.phase == Phase::InTransaction).into(),
+            prepared: false,
+            search_path: SearchPath::Known,
+        };
         let mut classified = self.classify(text);
         let hints = believe(classified.hints, Believed(self.sender.hints.as_deref()));
         let (rules, principal) = (&Arc::clone(&self.sender.rules), &Rc::clone(&self.principal));
         let mut verdict = self.judgements.judge(rules, principal, &classified.known, text, moment);
         let mut rewritten = None;
-        match rules.change(principal, &verdict, text) {
+        match rules.change(principal, &verdict, &classified.known.facts, moment, text) {
             Ok(None) => {}
             Ok(Some(changed)) => {
                 let text = changed.text.as_bytes();

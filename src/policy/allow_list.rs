@@ -159,7 +159,7 @@ mod tests {
             ("app", "psql", AllowListMode::Off, 2),
             ("bob", "psql", AllowListMode::Protect, 3),
         ] {
-            let identity = Identity { user, database: "d", application, client: None, search_path: None };
+            let identity = Identity { user, database: "d", application, client: None, role: user, search_path: None };
             assert_eq!(list.listing(&identity), AllowListing { mode, entry }, "{user} {application}");
         }
         assert!(!list.is_off());

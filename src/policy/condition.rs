@@ -2,7 +2,11 @@
 
 use std::{cell::OnceCell, net::IpAddr};
 
-use super::{judgements::Moment, principal::Identity, verdict::Section};
+use super::{
+    moment::{InTransaction, Moment, SearchPath},
+    principal::Identity,
+    verdict::Section,
+};
 use crate::{
     config::{
         hba::Range,
@@ -11,25 +15,30 @@ use crate::{
     sql::{
         Facts, Fingerprint,
         facts::{Act, Clause, Kind, Marks, Name, Verb},
-        fingerprint, normalize,
+        fingerprint, form, normalize,
     },
 };
 
 /// A text, and what is only found out if a rule asks for it.
 pub(super) struct Text<'a> {
     bytes: &'a [u8],
-    normalized: OnceCell<Option<String>>,
+    form: OnceCell<String>,
     fingerprint: OnceCell<Option<Fingerprint>>,
 }
 
 impl<'a> Text<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, normalized: OnceCell::new(), fingerprint: OnceCell::new() }
+        Self { bytes, form: OnceCell::new(), fingerprint: OnceCell::new() }
     }
 
-    /// With `$n` in the place of values; `None`: it cannot be read.
-    pub(super) fn normalized(&self) -> Option<&str> {
-        self.normalized.get_or_init(|| normalize(self.bytes)).as_deref()
+    /// What it has in common with all texts of its shape, for which the verdict is kept.
+    fn form(&self) -> &str {
+        self.form.get_or_init(|| form(self.bytes))
+    }
+
+    /// With `$n` in the place of values, else as it was written; `None`: it cannot be read.
+    pub(super) fn normalized(&self) -> Option<String> {
+        normalize(self.bytes)
     }
 
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
@@ -61,6 +70,15 @@ impl Who {
 
 fn comes_from(ranges: &[Range], client: Option<IpAddr>) -> bool {
     client.is_some_and(|address| ranges.iter().any(|range| range.contains(address)))
+}
+
+/// What is made of a condition that holds only perhaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It holds: the rule is strict.
+    Holds,
+    /// It does not: the rule allows what would not be allowed otherwise.
+    Fails,
 }
 
 /// A set of verbs or kinds.
@@ -193,6 +211,7 @@ impl Condition {
 
     /// Does it hold for this statement? The session's part is not looked at. `moment`: `None` in examples, for which what is said
     /// of the session holds.
+    #[allow(clippy::too_many_arguments, reason = "everything that an answer hangs on")]
     pub(super) fn holds(
         &self,
         words: Words,
@@ -200,15 +219,27 @@ impl Condition {
         text: &Text<'_>,
         path: &[Box<str>],
         moment: Option<Moment>,
+        doubt: Doubt,
     ) -> bool {
         if !self.verbs.meets(words) || !self.kinds.meets(self.section.kinds(facts)) {
             return false;
         }
-        let is = |wanted: Option<bool>, is: fn(Moment) -> bool| {
-            wanted.is_none_or(|wanted| moment.is_none_or(|moment| is(moment) == wanted))
+        let strict = doubt == Doubt::Holds;
+        let in_transaction = |wanted: bool, moment: Moment| match moment.in_transaction {
+            InTransaction::Yes => wanted,
+            InTransaction::No => !wanted,
+            InTransaction::Partly => strict,
+        };
+        let is = |wanted: Option<bool>, is: &dyn Fn(bool, Moment) -> bool| {
+            wanted.is_none_or(|wanted| moment.is_none_or(|moment| is(wanted, moment)))
+        };
+        let fits = |glob: &NameGlob, name: &Name| match (&glob.schema, &name.schema, moment.map(|m| m.search_path)) {
+            (Some(_), None, Some(SearchPath::Unknown)) => strict && glob.name.matches(&name.name),
+            _ => glob.matches(name.schema.as_deref(), &name.name, path.iter().map(|schema| &**schema)),
         };
         let named = |globs: &Option<Vec<NameGlob>>, names: &[&[Name]]| {
-            globs.as_ref().is_none_or(|globs| names.iter().copied().flatten().any(|name| any_fits(globs, name, path)))
+            let mut names = names.iter().copied().flatten();
+            globs.as_ref().is_none_or(|globs| names.any(|name| globs.iter().any(|glob| fits(glob, name))))
         };
         let counted = match self.statements {
             None => true,
@@ -216,15 +247,15 @@ impl Condition {
             Some(StatementCount::One) => facts.statements <= 1,
         };
         counted
-            && is(self.in_transaction, |moment| moment.in_transaction)
-            && is(self.prepared, |moment| moment.prepared)
+            && is(self.in_transaction, &in_transaction)
+            && is(self.prepared, &|wanted, moment| moment.prepared == wanted)
             && self.fits_an_act(facts)
             && named(&self.reads, &[&facts.reads])
             && named(&self.writes, &[&facts.writes])
             && named(&self.tables, &[&facts.reads, &facts.writes])
             && named(&self.functions, &[&facts.functions])
             && self.shape.as_ref().is_none_or(|shapes| text.fingerprint().is_some_and(|print| shapes.contains(&print)))
-            && self.text.as_ref().is_none_or(|regex| text.normalized().is_some_and(|text| regex.is_match(text)))
+            && self.text.as_ref().is_none_or(|regex| (strict || facts.error.is_none()) && regex.is_match(text.form()))
     }
 
     /// All that is said of a single act must hold for the same one.
@@ -259,8 +290,4 @@ impl Condition {
                 .is_none_or(|globs| act.object.is_some_and(|object| globs.iter().any(|glob| glob.matches(object))))
             && self.parameters.as_ref().is_none_or(|globs| act.parameters.iter().any(|name| named(globs, name)))
     }
-}
-
-fn any_fits(globs: &[NameGlob], name: &Name, path: &[Box<str>]) -> bool {
-    globs.iter().any(|glob| glob.matches(name.schema.as_deref(), &name.name, path.iter().map(|schema| &**schema)))
 }

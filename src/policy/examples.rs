@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    condition::{Condition, Text, Words},
+    condition::{Condition, Doubt, Text, Words},
     rewrite::Rewriting,
 };
 use crate::{
@@ -63,7 +63,8 @@ impl Bench {
             let classified = self.classifier.classify(text.value.as_bytes(), StringRules::default());
             let facts = &classified.known.facts;
             let public: [Box<str>; 2] = ["pg_catalog".into(), "public".into()];
-            let holds = condition.holds(Words::of(facts), facts, &Text::new(text.value.as_bytes()), &public, None);
+            let text_of = Text::new(text.value.as_bytes());
+            let holds = condition.holds(Words::of(facts), facts, &text_of, &public, None, Doubt::Holds);
             if holds == (wanted == Wanted::Match) {
                 self.tested.passed += 1;
                 continue;

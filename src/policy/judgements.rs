@@ -4,20 +4,12 @@ use std::{rc::Rc, sync::Arc};
 
 use super::{
     condition::Text,
+    moment::Moment,
     principal::{Identity, Principal, Principals},
     rule_set::RuleSet,
     verdict::Verdict,
 };
 use crate::sql::{Known, Shape, Table};
-
-/// What is true of a session when its statement comes, besides who it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// A transaction is open.
-    pub in_transaction: bool,
-    /// It comes by the extended protocol.
-    pub prepared: bool,
-}
 
 /// One worker's memory. Bounded; a hit allocates nothing.
 pub struct Judgements {
@@ -54,7 +46,8 @@ impl Judgements {
         moment: Moment,
     ) -> Rc<Verdict> {
         self.follow(rules);
-        let key = key(known, principal, rules.relevant(moment));
+        let moment = rules.relevant(moment.within(&known.facts));
+        let key = key(known, principal, moment);
         if let Some(judged) = self.table.find(key) {
             debug_assert!(Rc::ptr_eq(&judged.known, known), "a place in memory is one statement's");
             return Rc::clone(&judged.verdict);
@@ -77,9 +70,10 @@ impl Judgements {
 fn key(known: &Rc<Known>, principal: &Principal, moment: Moment) -> Shape {
     const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let place = Rc::as_ptr(known) as usize as u128;
-    let moment = u128::from(moment.in_transaction) | u128::from(moment.prepared) << 1;
+    let Moment { in_transaction, prepared, search_path } = moment;
+    let moment = in_transaction as u128 | u128::from(prepared) << 2 | (search_path as u128) << 3;
     // An odd factor maps no two values to the same one; the upper half, which hangs on all bits, goes to the front.
-    Shape((place << 64 | u128::from(principal.id) << 2 | moment).wrapping_mul(ODD).rotate_left(64))
+    Shape((place << 64 | u128::from(principal.id) << 4 | moment).wrapping_mul(ODD).rotate_left(64))
 }
 
 impl std::fmt::Debug for Judgements {

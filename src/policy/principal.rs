@@ -18,6 +18,8 @@ pub struct Identity<'a> {
     pub application: &'a str,
     /// From where; `None`: a Unix socket.
     pub client: Option<IpAddr>,
+    /// Whom a server takes it for: `$user` in `search_path`.
+    pub role: &'a str,
     /// `search_path`, as a server shows it; `None`: nothing was set.
     pub search_path: Option<&'a str>,
 }
@@ -63,7 +65,7 @@ fn path(identity: &Identity<'_>) -> Box<[Box<str>]> {
             Some(quoted) => quoted.replace("\"\"", "\""),
             None => name.to_lowercase(),
         };
-        if name == "$user" { identity.user.into() } else { name.into() }
+        if name == "$user" { identity.role.into() } else { name.into() }
     };
     let mut schemas: Vec<Box<str>> = vec!["pg_catalog".into()];
     schemas.extend(text.split(',').map(schema).filter(|schema| !schema.is_empty()));
@@ -128,7 +130,8 @@ mod tests {
             (Some("Ledger, \"Big One\""), "pg_catalog ledger Big One"),
             (Some(""), "pg_catalog"),
         ] {
-            let identity = Identity { user: "app", database: "d", application: "", client: None, search_path: text };
+            let (user, role, search_path) = ("login", "app", text);
+            let identity = Identity { user, database: "d", application: "", client: None, role, search_path };
             assert_eq!(path(&identity).join(" "), schemas, "{text:?}");
         }
     }

@@ -4,11 +4,11 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     allow_list::{AllowList, AllowListing, Listed},
-    condition::{Condition, Text, Words},
+    condition::{Condition, Doubt, Text, Words},
     hits::{HitKind, Hits},
-    judgements::Moment,
+    moment::{InTransaction, Moment, SearchPath},
     principal::{Identity, Principal},
-    rewrite::Rewriting,
+    rewrite::{CannotRewrite, Rewriting},
     verdict::{Denial, Lesson, Matched, On, RouteOrder, Section, Verdict},
 };
 use crate::{
@@ -89,6 +89,16 @@ pub(super) struct RoutingRule {
     pub(super) after: After,
     pub(super) run: Run,
     pub(super) hits: Arc<Hits>,
+}
+
+impl RoutingRule {
+    /// One that sends to a replica needs to be sure.
+    fn doubt(&self) -> Doubt {
+        match self.route.as_ref().map(|route| route.to) {
+            Some(RouteTo::Replica) => Doubt::Fails,
+            Some(RouteTo::Primary) | None => Doubt::Holds,
+        }
+    }
 }
 
 /// A rewrite rule.
@@ -174,12 +184,25 @@ impl RuleSet {
     ///
     /// # Errors
     /// It cannot be changed safely, so it must not run.
-    pub fn change(&self, principal: &Principal, verdict: &Verdict, text: &[u8]) -> Result<Option<Changed>, Denial> {
+    pub fn change(
+        &self,
+        principal: &Principal,
+        verdict: &Verdict,
+        facts: &Facts,
+        moment: Moment,
+        text: &[u8],
+    ) -> Result<Option<Changed>, Denial> {
         let path: Vec<&str> = principal.path.iter().map(|schema| &**schema).collect();
         let mut changed: Option<Changed> = None;
         for rule in verdict.rewrites.iter().filter_map(|index| self.rewrite.get(*index as usize)) {
             let before = changed.as_ref().map_or(text, |changed| changed.text.as_bytes());
-            match rule.rewriting.rewrite(before, &path) {
+            let rewritten = match moment.search_path {
+                SearchPath::Unknown if rule.rewriting.hangs_on_path(facts) => {
+                    Err(CannotRewrite::new("what its names mean is not known, since search_path may have been changed"))
+                }
+                SearchPath::Known | SearchPath::Unknown => rule.rewriting.rewrite(before, &path),
+            };
+            match rewritten {
                 Ok(None) => {}
                 Ok(Some(rewritten)) => {
                     let mut maps = vec![rewritten.map];
@@ -212,8 +235,9 @@ impl RuleSet {
     /// As much of a moment as any rule asks for.
     pub(super) fn relevant(&self, moment: Moment) -> Moment {
         Moment {
-            in_transaction: moment.in_transaction && self.uses.transaction,
+            in_transaction: if self.uses.transaction { moment.in_transaction } else { InTransaction::No },
             prepared: moment.prepared && self.uses.protocol,
+            search_path: if self.uses.path { moment.search_path } else { SearchPath::Known },
         }
     }
 
@@ -272,7 +296,7 @@ impl RuleSet {
         let mut rewrites = Vec::new();
         for index in &principal.rewrite {
             let Some(rule) = self.rewrite.get(*index as usize) else { continue };
-            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment)) {
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), Doubt::Holds) {
                 continue;
             }
             let kind = if rule.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
@@ -298,7 +322,7 @@ impl RuleSet {
         verdict: &mut Verdict,
     ) {
         for rule in principal.firewall.iter().filter_map(|index| self.firewall.get(*index as usize)) {
-            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment)) {
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), Doubt::Holds) {
                 continue;
             }
             let (action, kind) = rule.outcome.words(rule.mode);
@@ -394,7 +418,7 @@ impl RuleSet {
         verdict: &mut Verdict,
     ) {
         for rule in principal.routing.iter().filter_map(|index| self.routing.get(*index as usize)) {
-            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment)) {
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), rule.doubt()) {
                 continue;
             }
             let action = match rule.route.as_ref().map(|route| route.to) {

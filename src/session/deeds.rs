@@ -63,6 +63,8 @@ pub(super) struct Deeds {
     pub rolled_back: bool,
     /// Transactions were begun or ended by statements.
     pub controlled: bool,
+    /// Names without a schema mean something else now, or may.
+    pub moves_names: bool,
     /// The schema may have changed.
     pub ddl: bool,
     /// And with it what names that exist mean.
@@ -287,6 +289,7 @@ impl Session {
             self.deeds.leaves_identity = Identity::left_by(facts);
         }
         self.deeds.note(facts);
+        self.deeds.moves_names |= self.moves_names(facts);
         // What is created without a schema may be temporary, by the search_path; and pg_temp takes more than tables.
         self.deeds.living |= facts.kind == Kind::Ddl;
         if unseen::is_unseen_anyway(facts) {

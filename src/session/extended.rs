@@ -11,7 +11,6 @@ use super::{
     local::Local,
     rewriting::{Original, Outcome},
     rules::{Protocol, begins},
-    scope::moves,
     state::Session,
 };
 use crate::{
@@ -37,6 +36,7 @@ impl Session {
         if !self.group_open {
             self.clear_orders();
             self.group_controls = false;
+            self.group_moves_names = false;
         }
         self.take_seat();
         self.judge_batch(&mut batch);
@@ -67,7 +67,9 @@ impl Session {
                     continue;
                 }
                 let classified = self.classified(statement);
-                let verdict = self.consult(&classified.known, &statement.text, Protocol::Extended);
+                let consult = || self.consult(&classified.known, &statement.text, Protocol::Extended);
+                // What it was judged by, which the rest of the group may have changed since.
+                let verdict = item.verdict.clone().or_else(consult);
                 if !seen {
                     let own = self.wish(&classified, verdict.as_ref());
                     // What names mean from here on is not known yet.
@@ -76,7 +78,7 @@ impl Session {
                     wish = wish.and(Wish { place, ..own });
                 }
                 if item.tag == tag::EXECUTE {
-                    moved |= moves(&classified.known.facts);
+                    moved |= self.moves_names(&classified.known.facts);
                     self.follow(verdict.as_ref(), classified.hints);
                     self.note_named(statement);
                     self.remember_prepared(&classified.known, &statement.text, statement.original.clone());
@@ -147,12 +149,16 @@ impl Session {
             if !matches!(statement.local, Some(Local::ShowRoute | Local::ShowVersion)) {
                 let verdict = self.consult(&known, &statement.text, Protocol::Extended);
                 item.refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended).map(Box::new);
+                item.verdict = verdict;
             }
             if item.refused.is_none() && item.tag != tag::BIND {
                 item.refused = self.judge(&known.facts, standing).map(Box::new);
             }
             if item.refused.is_some() {
                 return;
+            }
+            if item.tag == tag::EXECUTE {
+                self.group_moves_names |= self.moves_names(&known.facts);
             }
             if !known.facts.tx.is_empty() {
                 standing = Standing::Open;

@@ -87,7 +87,7 @@ impl Session {
         {
             return Ok(Some(Rc::clone(&remembered.changed)));
         }
-        match seat.rules.change(&seat.principal, &verdict, text) {
+        match seat.rules.change(&seat.principal, &verdict, &known.facts, self.moment(protocol), text) {
             Ok(changed) => {
                 let changed = changed.map(Rc::new);
                 if let Some(changed) = changed.as_ref().filter(|_| text.len() <= LONGEST) {

@@ -5,7 +5,10 @@ use std::{collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 use super::{guard::Standing, refusal::Refusal, state::Session, worker::Worker};
 use crate::{
     base::{Generation, SqlState},
-    policy::{Believed, Changed, Denial, HitKind, Identity, Moment, Principal, RuleSet, Section, Verdict, believe},
+    policy::{
+        Believed, Changed, Denial, HitKind, Identity, InTransaction, Moment, Principal, RuleSet, SearchPath, Section,
+        Verdict, believe, moves_names,
+    },
     pool::Params,
     sql::{
         Facts, Hints, Known,
@@ -103,6 +106,7 @@ impl Session {
             database: &self.database,
             application: self.params.value("application_name").unwrap_or_default(),
             client: self.client.stream.peer().ip(),
+            role: self.role(),
             search_path: self.params.value("search_path"),
         };
         let principal = self.worker.judgements.borrow_mut().principal(&snapshot.rules, &identity);
@@ -128,11 +132,33 @@ impl Session {
         self.seat.as_ref().is_some_and(|seat| !seat.silent)
     }
 
-    fn moment(&self, protocol: Protocol) -> Moment {
+    pub(super) fn moment(&self, protocol: Protocol) -> Moment {
         Moment {
-            in_transaction: self.status() != TxStatus::Idle || self.group_controls,
+            in_transaction: (self.status() != TxStatus::Idle || self.group_controls).into(),
             prepared: protocol == Protocol::Extended,
+            search_path: (!self.group_moves_names && !self.deeds.moves_names && !self.deeds.opaque).into(),
         }
+    }
+
+    /// Whom its server takes it for.
+    fn role(&self) -> &str {
+        let set = |name| self.params.value(name).filter(|role| *role != "none");
+        set("role").or_else(|| set("session_authorization")).unwrap_or(&self.tenant.login)
+    }
+
+    /// May names without a schema mean something else once this text has run, with the prepared statements that it names?
+    pub(super) fn moves_names(&self, facts: &Facts) -> bool {
+        moves_names(&facts.effects)
+            || facts.effects.iter().any(|effect| match effect {
+                Effect::Execute(name) => match self.prepared_by_sql.get(name) {
+                    Some(prepared) => moves_names(&prepared.known.facts.inside),
+                    None => self
+                        .names
+                        .find(name.as_bytes())
+                        .is_none_or(|statement| moves_names(&self.classified(statement).known.facts.effects)),
+                },
+                _ => false,
+            })
     }
 
     /// May a text run? Its verdict is that of the text; those of the prepared statements that it names by EXECUTE are asked for, too.
@@ -300,7 +326,7 @@ impl Worker {
             ..Facts::empty()
         };
         let principal = self.judgements.borrow_mut().principal(&snapshot.rules, identity);
-        let moment = Moment { in_transaction: false, prepared: false };
+        let moment = Moment { in_transaction: InTransaction::No, prepared: false, search_path: SearchPath::Known };
         let verdict = snapshot.rules.judge_facts(&principal, &facts, moment);
         verdict.count(self.index);
         match &verdict.denial {

@@ -14,7 +14,7 @@ use crate::{
     sql::{
         Classified, Classifier, Declared, Facts, Functions,
         catalog::Scope,
-        facts::{Effect, Name, Verb},
+        facts::{Name, Verb},
     },
 };
 
@@ -135,20 +135,5 @@ pub(super) fn redefines(facts: &Facts) -> bool {
             Some("index" | "statistics" | "trigger" | "publication" | "subscription"),
         ) => false,
         (verb, _) => matches!(verb, Verb::Create | Verb::Alter | Verb::Drop | Verb::Other | Verb::Unknown),
-    })
-}
-
-/// Do names perhaps mean something else after this?
-pub(super) fn moves(facts: &Facts) -> bool {
-    facts.effects.iter().any(|effect| match effect {
-        Effect::SetParameter { name, .. } | Effect::ResetParameter(name) => {
-            matches!(&**name, "search_path" | "role" | "session_authorization")
-        }
-        Effect::SetUnknownParameter
-        | Effect::ResetAll
-        | Effect::DiscardAll
-        | Effect::OpaqueCode
-        | Effect::Execute(_) => true,
-        _ => false,
     })
 }

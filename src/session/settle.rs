@@ -50,6 +50,7 @@ impl Session {
         }
         (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl, self.deeds.lazy_commit) =
             (false, false, false, false);
+        self.deeds.moves_names = false;
         if self.held.as_ref().is_some_and(|held| !held.lent_names.is_empty()) && !Box::pin(self.take_names_back()).await
         {
             self.held = None;

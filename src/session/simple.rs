@@ -113,6 +113,8 @@ impl Session {
         let unnamed = self.names.take_unnamed();
         self.take_seat();
         self.group_controls = false;
+        let facts = &classified.known.facts;
+        self.group_moves_names = facts.statements > 1 && self.moves_names(facts);
         if let Some(refusal) = self.refused_by_rate(&classified.known.facts) {
             return self.refuse_query(total, &refusal).await;
         }

@@ -95,6 +95,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 seat: None,
                 orders: Default::default(),
                 group_controls: false,
+                group_moves_names: false,
                 usual: None,
                 skipping: false,
                 group_open: false,
@@ -251,6 +252,7 @@ async fn welcome(
         database: &startup.database,
         application: wish("application_name").unwrap_or_default(),
         client: from,
+        role: &tenant.account.user.name,
         search_path: wish("search_path"),
     };
     worker

@@ -164,6 +164,8 @@ pub(super) struct Session {
     pub orders: Orders,
     /// The group of messages under way has begun or ended transactions.
     pub group_controls: bool,
+    /// And has perhaps changed what names without a schema mean.
+    pub group_moves_names: bool,
     /// The replica it read from last.
     pub usual: Option<usize>,
     /// After an error of our own without a server: everything up to Sync is ignored.

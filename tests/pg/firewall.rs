@@ -1,6 +1,7 @@
 //! The firewall: every kind of rule at every door, and that a refusal is like any error of a server at the same place.
 
 mod allow_list;
+mod names;
 
 use std::fs;
 
@@ -14,6 +15,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     let mut cases = allow_list::cases();
+    cases.extend(names::cases());
     cases.extend(cases!("firewall", Pgsluice:
         every_rule_at_every_door, harmless_statements_pass, what_was_prepared_is_judged_again_after_a_reload,
         a_login_is_a_door, a_function_call_is_a_door, what_cannot_be_read_is_refused, a_rule_may_only_watch,

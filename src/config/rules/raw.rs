@@ -253,7 +253,7 @@ section! {
         prepared: Option<bool> = "null";
         /// Fingerprints, as explain shows them
         shape: Option<OneOrMany<FingerprintWord>> = "null";
-        /// A regular expression that finds something in the normalised text ($1 for values)
+        /// A regular expression that finds something in the text without comments: words in lower case, $n for values, one space between tokens but none before ( ) [ ] , ; . :: and none after ( [ . ::
         text: Option<Expression> = "null";
         /// A condition that is always true joined by OR, as in SQL injection
         tautology: Option<bool> = "null";

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::*;
 use crate::{
     config::rules::{KINDS, STATEMENTS},
-    policy::{Identity, Judgements, Moment},
+    policy::{Identity, InTransaction, Judgements, Moment, SearchPath},
     sql::{
         Caps, Classifier, FunctionClass, Misroutes, ShapeKey, StringRules,
         facts::{Kind, Verb},
@@ -80,8 +80,8 @@ impl Court {
 }
 
 const APP: Identity<'static> =
-    Identity { user: "app", database: "d", application: "", client: None, search_path: None };
-const IDLE: Moment = Moment { in_transaction: false, prepared: false };
+    Identity { user: "app", database: "d", application: "", client: None, role: "app", search_path: None };
+const IDLE: Moment = Moment { in_transaction: InTransaction::No, prepared: false, search_path: SearchPath::Known };
 
 #[test]
 fn the_words_of_rule_files_are_those_of_explain() {
@@ -165,13 +165,46 @@ firewall:
         (APP, "select 1 from t", ""),
         (APP, "select 1 from ledger.t", "deny path"),
         (Identity { search_path: Some("public, ledger"), ..APP }, "select 1 from t", "deny path"),
-        (Identity { user: "ledger", ..APP }, "select 1 from t", "deny path"),
+        (Identity { role: "ledger", ..APP }, "select 1 from t", "deny path"),
+        (Identity { user: "ledger", ..APP }, "select 1 from t", ""),
     ] {
         assert_eq!(court.said(sql, identity, IDLE), said, "{identity:?} {sql}");
     }
-    let moments = [(false, false, ""), (true, false, "deny tx"), (false, true, "deny ext"), (true, true, "deny tx")];
-    for (in_transaction, prepared, said) in moments {
-        assert_eq!(court.said("vacuum t", APP, Moment { in_transaction, prepared }), said);
+    let (no, yes, partly) = (InTransaction::No, InTransaction::Yes, InTransaction::Partly);
+    for (in_transaction, prepared, said) in [
+        (no, false, ""),
+        (yes, false, "deny tx"),
+        (no, true, "deny ext"),
+        (yes, true, "deny tx"),
+        (partly, false, "deny tx"),
+    ] {
+        assert_eq!(court.said("vacuum t", APP, Moment { in_transaction, prepared, ..IDLE }), said);
+    }
+}
+
+#[test]
+fn what_is_not_certain_is_strict() {
+    let mut court = Court::new(rules(
+        "
+firewall:
+  - { name: ledger, when: { tables: ['ledger.*'] }, deny: {}, mode: detect }
+  - { name: outside, when: { statement: vacuum, in_transaction: false }, deny: {} }
+routing:
+  - { name: near, when: { tables: [ledger.e] }, route: { to: replica } }
+  - { name: within, when: { statement: show, in_transaction: true }, route: { to: replica } }
+  - { name: far, when: { tables: [ledger.e] }, route: { to: primary } }
+",
+    ));
+    let doubtful = Moment { in_transaction: InTransaction::Partly, prepared: false, search_path: SearchPath::Unknown };
+    for (sql, certain, uncertain) in [
+        ("select 1 from e", "", "detect ledger route far"),
+        ("select 1 from ledger.e", "detect ledger route near", "detect ledger route near"),
+        ("select 1 from public.e", "", ""),
+        ("vacuum t", "deny outside", "deny outside detect ledger"),
+        ("show work_mem", "", ""),
+    ] {
+        assert_eq!(court.said(sql, APP, IDLE), certain, "{sql}");
+        assert_eq!(court.said(sql, APP, doubtful), uncertain, "{sql}");
     }
 }
 

@@ -9,7 +9,7 @@
 mod change;
 mod names;
 
-use crate::sql::{self, quoted};
+use crate::sql::{self, Facts, quoted};
 pub use crate::sql::{CannotEdit as CannotRewrite, Edited as Rewritten};
 use names::{Path, Pattern, Table};
 
@@ -88,6 +88,14 @@ impl Rewriting {
             }
         }
         if bad.is_empty() { Ok(rewriting) } else { Err(bad) }
+    }
+
+    /// Does it depend on the search path which of these relations it is about?
+    pub fn hangs_on_path(&self, facts: &Facts) -> bool {
+        let tables = self.tables.iter().map(|(pattern, _)| pattern);
+        let columns = self.columns.iter().map(|(pattern, ..)| pattern);
+        let mut patterns = tables.chain(columns).chain(self.filters.iter().map(|(pattern, _)| pattern));
+        patterns.any(|pattern| facts.reads.iter().chain(&facts.writes).any(|name| pattern.hangs_on_path(name)))
     }
 
     /// Changes a text as the rule wants; `None`: there is nothing in it to change. `search_path`: the session's schemas in their

@@ -76,6 +76,11 @@ impl Pattern {
             (None, None) => !is_system(relation),
         }
     }
+
+    /// Does the answer depend on the search path?
+    pub(super) fn hangs_on_path(&self, relation: &Name) -> bool {
+        self.schema.is_some() != relation.schema.is_some() && !is_system(relation) && self.name.matches(&relation.name)
+    }
 }
 
 /// Without a schema it can only be a system catalog: pg_catalog is searched first.

@@ -1,7 +1,10 @@
 //! What a client has sent of a group, up to Sync or Flush, and the statements it is about.
 
+use std::rc::Rc;
+
 use crate::{
     base::SqlState,
+    policy::Verdict,
     session::{end::End, refusal::Refusal, state::Session, statements::Named},
     wire::{
         HEAD_BYTES, Head, WireError,
@@ -27,13 +30,23 @@ pub(super) struct Item {
     pub(super) total: usize,
     /// The statement it is about.
     pub(super) statement: Option<Named>,
+    /// What the rules say of it.
+    pub(super) verdict: Option<Rc<Verdict>>,
     /// Why it, and with it what follows up to Sync, is not carried out.
     pub(super) refused: Option<Box<Refusal>>,
 }
 
 impl Item {
     pub(super) fn refused(head: Head, start: usize, here: usize, refusal: Refusal) -> Self {
-        Self { tag: head.tag, start, here, total: head.total(), statement: None, refused: Some(Box::new(refusal)) }
+        Self {
+            tag: head.tag,
+            start,
+            here,
+            total: head.total(),
+            statement: None,
+            verdict: None,
+            refused: Some(Box::new(refusal)),
+        }
     }
 
     /// One that the server would raise an error for.
@@ -143,7 +156,8 @@ impl Session {
 
     /// Looks at one message, and finds the statement it is about.
     fn read_item(&mut self, head: Head, start: usize, here: usize, before: &[Item]) -> Result<Item, WireError> {
-        let mut item = Item { tag: head.tag, start, here, total: head.total(), statement: None, refused: None };
+        let mut item =
+            Item { tag: head.tag, start, here, total: head.total(), statement: None, verdict: None, refused: None };
         let body = item.body(self);
         item.statement = match head.tag {
             tag::PARSE => {

@@ -1,0 +1,94 @@
+//! Rules about relations of a schema, while the session's search_path changes: an unqualified name never hides what a rule is about.
+
+use super::{refused, rules};
+use crate::{
+    Case, cases,
+    client::{Client, Reply},
+    frontend::{self, Values},
+    world::{Setup, World},
+};
+
+pub fn cases() -> Vec<Case> {
+    cases!("firewall::names", Pgsluice: a_path_that_changes_hides_nothing, a_user_is_the_servers)
+}
+
+const TABLES: &str = "drop schema if exists led cascade; create schema led; create table led.entries(id int); \
+    insert into led.entries values (1); drop schema if exists other cascade; create schema other; create table other.notes(id int)";
+
+const RULES: &str = "firewall: [{ name: ledger, when: { tables: [led.entries] }, deny: {} }]";
+
+/// Messages before one that must be refused.
+const BEFORE: &[(&[&str], &str)] = &[
+    (&[], "select * from led.entries"),
+    (&["set search_path = led"], "select * from entries"),
+    (&[], "set search_path = led; select * from entries"),
+    (&["begin", "set local search_path = led"], "select * from entries"),
+    (&["begin", "set search_path = led"], "select * from entries"),
+    (&[], "begin; set local search_path = led; select * from entries; commit"),
+    (&[], "select set_config('search_path', 'led', false); select * from entries"),
+    (&["select set_config('search_path', 'led', false)"], "select * from entries"),
+    (&["begin", "do $$ begin execute 'set search_path=' || 'led'; end $$"], "select * from entries"),
+    (&["do $$ begin execute 'set search_path=' || 'led'; end $$"], "select * from entries"),
+    (&["begin", "update pg_settings set setting = 'led' where name = 'search_path'"], "select * from entries"),
+    (&["update pg_settings set setting = 'led' where name = 'search_path'"], "select * from entries"),
+    (
+        &["begin", "set local search_path = led", "savepoint a", "set local search_path = public", "rollback to a"],
+        "select * from entries",
+    ),
+    (&["prepare e as select * from entries", "set search_path = led"], "execute e"),
+    (&["prepare e as select * from entries"], "set search_path = led; execute e"),
+    (&["prepare s as select set_config('search_path', 'led', false)", "begin", "execute s"], "select * from entries"),
+];
+
+fn a_path_that_changes_hides_nothing(world: &World) {
+    world.prepare(TABLES);
+    world.superuser("grant usage on schema led, other to public; grant select on led.entries, other.notes to public");
+    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "names", RULES)));
+    let denied = |reply: &Reply, what: &str| {
+        assert_eq!(reply.sqlstate().as_deref(), Some("42501"), "{what}: {}", reply.letters());
+    };
+    for (before, last) in BEFORE {
+        let mut client = proxy.login();
+        for sql in *before {
+            assert_eq!(client.query(sql).sqlstate(), None, "{sql}");
+        }
+        denied(&client.query(last), &format!("{before:?} {last}"));
+        let mut client = proxy.login();
+        for sql in *before {
+            assert_eq!(client.extended(sql, &[]).sqlstate(), None, "{sql}");
+        }
+        if !last.contains(';') {
+            denied(&client.extended(last, &[]), &format!("{before:?} {last}, extended"));
+        }
+    }
+    // In one pipeline.
+    let mut client = proxy.login();
+    let run = |sql: &str| {
+        [frontend::parse("", sql, &[]), frontend::bind("", "", &Values::text(&[])), frontend::execute("", 0)].concat()
+    };
+    let messages = [run("set search_path = led"), run("select * from entries"), frontend::sync()].concat();
+    denied(&client.ask(&messages), "in one pipeline");
+    refused(&client.query("select * from led.entries"), "ledger", "afterwards");
+    // A name that cannot be that relation, and one that says where it is.
+    let mut client = proxy.login();
+    for sql in ["begin", "set local search_path = other", "select * from notes", "select * from other.notes", "commit"]
+    {
+        assert_eq!(client.query(sql).sqlstate(), None, "{sql}");
+    }
+    // Where the path is certain, it decides.
+    let unknown = |client: &mut Client| client.query("select * from entries").sqlstate();
+    assert_eq!(unknown(&mut client).as_deref(), Some("42P01"));
+    client.query("set search_path = other");
+    assert_eq!(unknown(&mut client).as_deref(), Some("42P01"));
+}
+
+fn a_user_is_the_servers(world: &World) {
+    world.prepare("drop schema if exists app cascade; create schema app; create table app.us(id int)");
+    let text = "firewall: [{ name: ours, when: { tables: [app.us] }, deny: {} }]";
+    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "user", text)));
+    let mut client = proxy.login();
+    let role = client.value("select current_user");
+    assert_eq!(role, "app");
+    refused(&client.query("select * from us"), "ours", "the role is the schema");
+    world.superuser("drop schema app cascade");
+}
