@@ -167,17 +167,19 @@ impl RuleSet {
         self.hits.iter().map(|((section, name), hits)| (*section, name, hits))
     }
 
-    /// Does it refuse what it does not know?
-    pub fn protects(&self) -> bool {
-        self.unreadable == Some(FirewallMode::Protect)
-    }
-
     /// A function is called by a number that nobody knows: refused where what cannot be read is.
-    pub fn judge_unknown_call(&self) -> Verdict {
+    pub fn judge_unknown_call(&self, principal: &Principal) -> Verdict {
         let mut verdict = Verdict::default();
         let message = "function call refused by the SQL firewall: the function is not known";
-        self.unknown(self.unreadable, FUNCTION_CALL, message, &mut verdict);
+        self.unknown(self.unreadable_for(principal), FUNCTION_CALL, message, None, &mut verdict);
         verdict
+    }
+
+    /// What becomes of what cannot be read. It may be what a rule refuses, so whoever is subject to one that acts is protected from it.
+    fn unreadable_for(&self, principal: &Principal) -> Option<FirewallMode> {
+        let mut rules = principal.firewall.iter().filter_map(|index| self.firewall.get(*index as usize));
+        let acts = rules.any(|rule| rule.mode == Watch::Act);
+        if acts { Some(FirewallMode::Protect) } else { self.unreadable }
     }
 
     /// Changes a text by the rules that matched it; `None`: they leave it as it is.
@@ -212,7 +214,8 @@ impl RuleSet {
                 Err(why) => {
                     let message = format!("statement refused, since it can not be rewritten safely: {why}");
                     let sqlstate = SqlState::INSUFFICIENT_PRIVILEGE;
-                    return Err(Denial { rule: Arc::clone(&rule.name), sqlstate, message: message.into() });
+                    let (rule, message) = (Arc::clone(&rule.name), message.into());
+                    return Err(Denial { rule, sqlstate, message, why: None });
                 }
             }
         }
@@ -289,7 +292,8 @@ impl RuleSet {
             // Nobody knows what would have to be changed in it.
             let message = "statement refused, since it can not be parsed and so not be rewritten";
             if verdict.denial.is_none() {
-                self.unknown(Some(FirewallMode::Protect), REWRITE, message, verdict);
+                let why = facts.error.as_deref();
+                self.unknown(Some(FirewallMode::Protect), REWRITE, message, why, verdict);
             }
             return;
         }
@@ -335,9 +339,8 @@ impl RuleSet {
                     continue;
                 }
                 (Watch::Act, Outcome::Deny { sqlstate, message }) => {
-                    let denial =
-                        || Denial { rule: Arc::clone(&rule.name), sqlstate: *sqlstate, message: Arc::clone(message) };
-                    verdict.denial.get_or_insert_with(denial);
+                    let (rule, sqlstate, message) = (Arc::clone(&rule.name), *sqlstate, Arc::clone(message));
+                    verdict.denial.get_or_insert_with(|| Denial { rule, sqlstate, message, why: None });
                 }
             }
             if rule.after == After::Stop {
@@ -346,18 +349,26 @@ impl RuleSet {
         }
         if verdict.denial.is_none() && (facts.error.is_some() || facts.verb == Verb::Unknown) {
             let message = "statement refused by the SQL firewall: it can not be parsed";
-            self.unknown(self.unreadable, UNPARSABLE, message, verdict);
+            self.unknown(self.unreadable_for(principal), UNPARSABLE, message, facts.error.as_deref(), verdict);
         }
     }
 
     /// Something that is not known is refused, or told of.
-    fn unknown(&self, mode: Option<FirewallMode>, name: &'static str, message: &str, verdict: &mut Verdict) {
+    fn unknown(
+        &self,
+        mode: Option<FirewallMode>,
+        name: &'static str,
+        message: &str,
+        why: Option<&str>,
+        verdict: &mut Verdict,
+    ) {
         let Some((name, hits)) = self.own(name) else { return };
         match mode {
             Some(FirewallMode::Protect) => {
                 verdict.note(Section::Firewall, name, "deny", HitKind::Deny, hits);
                 let sqlstate = SqlState::INSUFFICIENT_PRIVILEGE;
-                verdict.denial = Some(Denial { rule: Arc::clone(name), sqlstate, message: message.into() });
+                let (rule, message, why) = (Arc::clone(name), message.into(), why.map(Into::into));
+                verdict.denial = Some(Denial { rule, sqlstate, message, why });
             }
             Some(FirewallMode::Detect) => {
                 verdict.note(Section::Firewall, name, "deny", HitKind::Detect, hits);
@@ -405,7 +416,7 @@ impl RuleSet {
         };
         verdict.lesson = self.lesson(principal, facts, text, On::Trial);
         let message = "statement refused by the SQL firewall: it is not on the allow list";
-        self.unknown(Some(mode), ALLOW_LIST, message, verdict);
+        self.unknown(Some(mode), ALLOW_LIST, message, None, verdict);
     }
 
     fn ask_routing(

@@ -43,6 +43,8 @@ pub struct Denial {
     pub sqlstate: SqlState,
     /// What the client reads.
     pub message: Arc<str>,
+    /// What led to it, where the rule's name does not say that.
+    pub why: Option<Arc<str>>,
 }
 
 /// Where a rule sends a statement.

@@ -73,8 +73,8 @@ const USUAL: [&str; 8] = [
     "client_min_messages",
 ];
 
-/// Large objects by libpq's fast path (pg_proc.dat): the only functions that drivers call by number.
-const BY_NUMBER: [(u32, &str, Kind); 16] = [
+/// Numbers of functions (pg_proc.dat): large objects by libpq's fast path, which drivers call so, and a few others that rules name.
+const BY_NUMBER: [(u32, &str, Kind); 22] = [
     (715, "lo_create", Kind::Write),
     (764, "lo_import", Kind::Write),
     (765, "lo_export", Kind::Write),
@@ -91,6 +91,12 @@ const BY_NUMBER: [(u32, &str, Kind); 16] = [
     (3170, "lo_lseek64", Kind::Read),
     (3171, "lo_tell64", Kind::Read),
     (3172, "lo_truncate64", Kind::Write),
+    (3457, "lo_from_bytea", Kind::Write),
+    (3458, "lo_get", Kind::Read),
+    (3459, "lo_get", Kind::Read),
+    (3460, "lo_put", Kind::Write),
+    (2626, "pg_sleep", Kind::Read),
+    (3036, "pg_notify", Kind::Write),
 ];
 
 impl Session {
@@ -270,7 +276,7 @@ impl Session {
                 };
                 seat.rules.judge_facts(&seat.principal, &facts, self.moment(Protocol::Simple))
             }
-            None => seat.rules.judge_unknown_call(),
+            None => seat.rules.judge_unknown_call(&seat.principal),
         };
         let verdict = Rc::new(verdict);
         let refusal = self.refusal_by(&verdict);
@@ -337,8 +343,9 @@ impl Worker {
 }
 
 pub(super) fn denied(denial: &Denial) -> Refusal {
+    let why = denial.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     Refusal::new(denial.sqlstate, denial.message.to_string())
-        .detail(format!("It matches the rule \"{}\".", denial.rule))
+        .detail(format!("It matches the rule \"{}\"{why}.", denial.rule))
 }
 
 /// Does a text begin a transaction?

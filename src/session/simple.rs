@@ -309,8 +309,7 @@ impl super::worker::Worker {
 
     /// What is known of a text that is too long to be read.
     pub(super) fn unread(&self) -> Classified {
-        // A text with a zero byte is never parsed; the answer is that of anything unreadable.
         self.metrics.classified(observe::ClassifyPath::Unparsable);
-        self.classifier.borrow_mut().classify(b"\0", StringRules::default())
+        self.classifier.borrow().unread()
     }
 }

@@ -127,6 +127,8 @@ enum Entry {
     NeedsLiterals,
 }
 
+/// Why a text is not looked at.
+const TOO_LONG: &str = "longer than limits.parse";
 /// A scratch buffer that a huge text has blown up is not kept.
 const SCRATCH: usize = 64 * 1024;
 
@@ -149,6 +151,12 @@ impl Classifier {
     /// What is known of built-in functions, and what was declared of others.
     pub fn functions(&self) -> &Arc<Functions> {
         &self.functions
+    }
+
+    /// What is known of a text that is longer than is parsed, without a look at it.
+    pub fn unread(&self) -> Classified {
+        let shape = self.key.exact(&[], StringRules::default());
+        self.answer(shape, Facts::unparsable(TOO_LONG), Hints::default())
     }
 
     /// Other functions are declared: nothing that was known of a text holds any more.
@@ -224,7 +232,7 @@ impl Classifier {
     /// One pass over the text. The answer, if it is not to be read.
     fn read(&mut self, text: &[u8], rules: StringRules) -> Result<Outline, Classified> {
         if text.len() > self.caps.parse {
-            let facts = Facts::unparsable("longer than limits.parse");
+            let facts = Facts::unparsable(TOO_LONG);
             return Err(self.answer(self.key.exact(text, rules), facts, Hints::default()));
         }
         let outline = shape::outline(text, rules, &self.key, &mut self.scratch);

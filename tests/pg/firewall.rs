@@ -2,6 +2,7 @@
 
 mod allow_list;
 mod names;
+mod unread;
 
 use std::fs;
 
@@ -16,6 +17,7 @@ use crate::{
 pub fn cases() -> Vec<Case> {
     let mut cases = allow_list::cases();
     cases.extend(names::cases());
+    cases.extend(unread::cases());
     cases.extend(cases!("firewall", Pgsluice:
         every_rule_at_every_door, harmless_statements_pass, what_was_prepared_is_judged_again_after_a_reload,
         a_login_is_a_door, a_function_call_is_a_door, what_cannot_be_read_is_refused, a_rule_may_only_watch,

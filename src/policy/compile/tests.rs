@@ -246,6 +246,8 @@ fn what_is_wrong_is_told_at_once() {
 #[test]
 fn the_mode_is_the_rules_or_the_configurations() {
     let rule = "firewall: [{ name: a, when: { statement: truncate }, deny: {} }]";
+    let own = "firewall: [{ name: a, when: { statement: truncate }, deny: {}, mode: protect }]";
+    let others = "firewall: [{ name: a, when: { statement: truncate, user: bob }, deny: {}, mode: protect }]";
     for (texts, mode, truncate, unreadable) in [
         (&[rule][..], None, "deny a", "deny unparsable"),
         (&[rule], Some(FirewallMode::Protect), "deny a", "deny unparsable"),
@@ -254,6 +256,10 @@ fn the_mode_is_the_rules_or_the_configurations() {
         (&[], None, "", ""),
         (&[], Some(FirewallMode::Protect), "", "deny unparsable"),
         (&[], Some(FirewallMode::Detect), "", "detect unparsable"),
+        // It may be what the rule refuses.
+        (&[own], Some(FirewallMode::Detect), "deny a", "deny unparsable"),
+        (&[own], Some(FirewallMode::Off), "deny a", "deny unparsable"),
+        (&[others], Some(FirewallMode::Off), "", ""),
     ] {
         let (rules, _) = compiled(texts, &Firewall { mode, ..Firewall::default() }).finish().expect("rules that hold");
         let mut court = Court::new(Arc::new(rules));

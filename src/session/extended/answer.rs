@@ -36,6 +36,10 @@ impl Session {
                 refused.then(|| Box::new(failed()))
             };
             if let Some(refusal) = item.refused.clone().or_else(in_failed) {
+                if item.is_unnamed_parse(self) {
+                    // As a server does before it looks at the text.
+                    self.names.take_unnamed();
+                }
                 refusal.write(self.client.say());
                 self.note_refused(&refusal, 1);
                 self.unread += item.total - item.here;

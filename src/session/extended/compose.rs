@@ -153,6 +153,9 @@ impl Session {
     /// Writes one message for the held server, and notes what is owed for it.
     pub(super) fn compose_item(&mut self, item: &Item, asked: bool) -> Composed {
         if let Some(refusal) = &item.refused {
+            if item.is_unnamed_parse(self) {
+                self.lose_unnamed();
+            }
             self.write_failing(refusal.bytes());
             if item.tag == tag::SYNC {
                 // A Sync with something in it is still one.

@@ -54,6 +54,11 @@ impl Item {
         Self::refused(head, start, here, Refusal::new(SqlState::PROTOCOL_VIOLATION, error.to_string()))
     }
 
+    /// Does it take the place of the unnamed statement?
+    pub(super) fn is_unnamed_parse(&self, session: &Session) -> bool {
+        self.tag == tag::PARSE && Parse::parse(self.body(session)).is_ok_and(|parse| parse.name.is_empty())
+    }
+
     pub(super) fn body<'a>(&self, session: &'a Session) -> &'a [u8] {
         &session.client.pending()[self.start + HEAD_BYTES..self.start + self.here]
     }

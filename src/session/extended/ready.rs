@@ -4,7 +4,7 @@ use super::{compose::Composed, gather::Item};
 use crate::{
     base::SqlState,
     pool::{Found, ServerName},
-    relay::{Ack, NO_SUCH, Names, Owed, What},
+    relay::{Ack, NO_SUCH, Names, Owed, Show, What},
     session::{
         refusal::Refusal,
         state::Session,
@@ -36,6 +36,17 @@ impl Session {
             frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
             self.feed.queue.push(Owed::swallow(What::Close, Ack::Nothing));
         }
+    }
+
+    /// A server drops the unnamed statement before it looks at the text of the next one.
+    pub(super) fn lose_unnamed(&mut self) {
+        self.names.change(b"", None);
+        if let Some(server) = self.server() {
+            server.unnamed = None;
+        }
+        frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, b"");
+        let (what, show, ack, names) = (What::Close, Show::Swallow, Ack::Nothing, Names::Change);
+        self.feed.queue.push(Owed::Reply { what, show, ack, names });
     }
 
     pub(super) fn send_raw(&mut self, item: &Item) {

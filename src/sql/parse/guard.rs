@@ -12,7 +12,7 @@ pub(super) fn guarded<T: Send>(text: &[u8], work: impl FnOnce(&str) -> T + Send)
     if memchr::memchr(0, text).is_some() {
         return Err("zero byte in the text");
     }
-    let text = std::str::from_utf8(text).map_err(|_| "not UTF-8")?;
+    let text = std::str::from_utf8(text).map_err(|_| "not UTF-8, which client_encoding must be for that")?;
     let ended = match depth::of(text.as_bytes()) {
         Depth::TooDeep => return Err("nested too deep"),
         Depth::Shallow => catch_unwind(AssertUnwindSafe(|| work(text))),

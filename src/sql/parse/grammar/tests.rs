@@ -127,7 +127,10 @@ fn wide_texts_are_not_deep() {
 
 #[test]
 fn texts_the_parser_must_not_see() {
-    for (text, error) in [(&b"select 1\0"[..], "zero byte in the text"), (b"select '\xff'", "not UTF-8")] {
+    for (text, error) in [
+        (&b"select 1\0"[..], "zero byte in the text"),
+        (b"select '\xff'", "not UTF-8, which client_encoding must be for that"),
+    ] {
         let facts = facts(text, &Functions::built_in().unwrap_or_else(|e| panic!("{e}")));
         assert_eq!((facts.error.as_deref(), facts.proven_read_only), (Some(error), false));
     }

@@ -1,0 +1,64 @@
+//! What the firewall cannot read, and what is left when it refuses.
+
+use super::{RULES, TABLE, message, refused, rules};
+use crate::{
+    Case, cases,
+    client::{Client, Login},
+    frontend::{self, Values},
+    world::{Setup, World},
+};
+
+pub fn cases() -> Vec<Case> {
+    cases!("firewall::unread", Pgsluice: a_rule_that_protects_covers_what_cannot_be_read, a_refused_parse_drops_the_unnamed_statement)
+}
+
+fn a_rule_that_protects_covers_what_cannot_be_read(world: &World) {
+    let text = "firewall: [{ name: mine, when: { statement: truncate, user: app }, deny: {}, mode: protect }]";
+    let limits = "firewall: { mode: \"off\" }\nlimits: { parse: 64KiB }";
+    let top = format!("{}\n{limits}", rules(world, "mine", text));
+    let proxy = world.proxy(&Setup::default().size(3).top(&top));
+    let mut client = proxy.login();
+    let long = format!("select '{}'", "x".repeat(70_000));
+    let deep = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
+    let texts =
+        [("selec 1", "syntax error at or near \"selec\""), (&*long, "longer than limits.parse"), (&*deep, "nested")];
+    for (sql, why) in texts {
+        for reply in [client.query(sql), client.extended(sql, &[])] {
+            let detail = message(&reply, b'D');
+            assert_eq!(reply.sqlstate().as_deref(), Some("42501"), "{why}");
+            assert!(detail.starts_with("It matches the rule \"unparsable\": ") && detail.contains(why), "{detail}");
+        }
+    }
+    refused(&client.ask(&frontend::function_call(177, &["1", "2"])), "function-call", "int4pl");
+    // The rule is not for him.
+    let mut bob = proxy.login_as(&Login::default().user("bob"));
+    assert_eq!(bob.query("selec 1").sqlstate().as_deref(), Some("42601"));
+    assert_eq!(bob.query(&long).sqlstate(), None);
+}
+
+/// As on a server, which drops the unnamed statement before it looks at the next one.
+fn a_refused_parse_drops_the_unnamed_statement(world: &World) {
+    world.prepare(TABLE);
+    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "doors", RULES)));
+    let parse = |sql: &str| [frontend::parse("", sql, &[]), frontend::sync()].concat();
+    let run = [frontend::bind("", "", &Values::text(&[])), frontend::execute("", 0), frontend::sync()].concat();
+    let before = |client: &mut Client| {
+        assert_eq!(client.ask(&parse("select 2")).sqlstate(), None);
+        assert_eq!(client.ask(&run).value(), "2");
+    };
+    for begin in ["select 1", "begin; select 1"] {
+        let mut client = proxy.login();
+        client.query(begin);
+        before(&mut client);
+        assert_eq!(client.ask(&parse("truncate t")).sqlstate().as_deref(), Some("42501"), "{begin}");
+        // Also in a failed transaction the missing statement is the first fault.
+        assert_eq!(client.ask(&run).sqlstate().as_deref(), Some("26000"), "{begin}");
+        client.query("rollback");
+    }
+    // A Parse that the server never came to takes nothing with it.
+    let mut client = proxy.login();
+    before(&mut client);
+    let fails = [frontend::bind("", "", &Values::text(&["too many"])), frontend::parse("", "truncate t", &[])].concat();
+    assert_eq!(client.ask(&[fails, frontend::sync()].concat()).sqlstate().as_deref(), Some("08P01"));
+    assert_eq!(client.ask(&run).value(), "2");
+}
