@@ -18,30 +18,41 @@ pub(super) struct KeyRule {
     pub(super) required: bool,
     /// Whether a reload takes it over.
     pub(super) reloads: bool,
+    /// Whether a key without a value is a fault: nothing said is not the same as nothing meant.
+    pub(super) filled: bool,
 }
 
 /// A map with known keys that was read.
 pub(super) trait Section {
-    /// Is the value of a key a fault that was told? Then it is not what the operator meant.
+    /// Is a key, or the value of one, a fault that was told? Then it is not what the operator meant.
     fn is_faulty(&self) -> bool;
 }
 
+/// Whether a section has keys that nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    Known,
+    SomeUnknown,
+}
+
 /// Makes unknown keys faults. `None`: the section is no map at all.
-pub(super) fn know_keys(tree: &Tree, known: &[&str], findings: &mut Findings) -> Option<()> {
+pub(super) fn know_keys(tree: &Tree, known: &[&str], findings: &mut Findings) -> Option<Keys> {
     let entries = match &tree.node {
         Node::Map(entries) => entries,
-        _ if tree.is_null() => return Some(()),
+        _ if tree.is_null() => return Some(Keys::Known),
         _ => {
             mismatch(tree, "a map", &format!("the keys {}", known.join(", ")), findings);
             return None;
         }
     };
+    let mut keys = Keys::Known;
     for (key, _) in entries {
         if !known.contains(&key.text.as_str()) {
             findings.fault(&key.at, format!("unknown key `{}`", key.text), known.join(", "));
+            keys = Keys::SomeUnknown;
         }
     }
-    Some(())
+    Some(keys)
 }
 
 /// One key of a section; its default if it is absent or faulty.
@@ -61,6 +72,11 @@ pub(super) fn field<T: Value>(section: &Tree, rule: &KeyRule, findings: &mut Fin
             let at = found.map_or(&section.at, |(key, _)| &key.at);
             findings.fault(at, format!("`{}` is missing", rule.name), format!("{}: {}", rule.name, rule.doc.trim()));
             (at, Origin::Fault)
+        }
+        Some((key, _)) if rule.filled => {
+            let allowed = format!("{}: {}; or nothing at all", rule.name, rule.doc.trim());
+            findings.fault(&key.at, format!("`{}` has no value", rule.name), allowed);
+            (&key.at, Origin::Fault)
         }
         Some((_, tree)) => (&tree.at, Origin::Default),
         None => (&section.at, Origin::Default),
@@ -111,7 +127,8 @@ fn default_json(text: &str) -> Json {
 /// Declares a section once: a struct, its reader and its JSON Schema.
 ///
 /// Each key: its documentation, name, type, and the YAML text of its default. `required` marks keys that must be
-/// there (the text is then only a stand-in that lets checking go on); `restart` marks what a reload cannot change. A key
+/// there (the text is then only a stand-in that lets checking go on); `restart` marks what a reload cannot change, `filled` what may
+/// be left out but not be empty. A key
 /// that is a word of Rust's is written `r#key`.
 macro_rules! section {
     ($(#[doc = $about:literal])+ $name:ident {
@@ -121,6 +138,7 @@ macro_rules! section {
         #[derive(Clone, Debug)]
         pub(super) struct $name {
             $( $(#[doc = $doc])+ pub(super) $key: crate::config::value::Spanned<$type>, )+
+            unknown_keys: crate::config::section::Keys,
         }
 
         impl $name {
@@ -131,22 +149,25 @@ macro_rules! section {
                     default: $default,
                     required: [$(stringify!($flag)),*].contains(&"required"),
                     reloads: ![$(stringify!($flag)),*].contains(&"restart"),
+                    filled: [$(stringify!($flag)),*].contains(&"filled"),
                 }),+]
             }
         }
 
         impl crate::config::section::Section for $name {
             fn is_faulty(&self) -> bool {
-                [$(self.$key.origin),+].contains(&crate::config::value::Origin::Fault)
+                self.unknown_keys == crate::config::section::Keys::SomeUnknown
+                    || [$(self.$key.origin),+].contains(&crate::config::value::Origin::Fault)
             }
         }
 
         impl crate::config::value::Value for $name {
             fn read(tree: &crate::config::tree::Tree, findings: &mut crate::config::fault::Findings) -> Option<Self> {
-                crate::config::section::know_keys(tree, &[$(stringify!($key).trim_start_matches("r#")),+], findings)?;
+                let names = [$(stringify!($key).trim_start_matches("r#")),+];
+                let unknown_keys = crate::config::section::know_keys(tree, &names, findings)?;
                 let mut rules = Self::keys().into_iter();
                 $( let $key = crate::config::section::field(tree, &rules.next()?, findings); )+
-                Some(Self { $($key: $key?),+ })
+                Some(Self { $($key: $key?,)+ unknown_keys })
             }
 
             fn schema() -> serde_json::Value {

@@ -73,6 +73,7 @@ pub(super) fn read_verbatim(text: &str, findings: &mut Findings) -> Option<Tree>
 }
 
 fn read_with(text: &str, env: Option<Env<'_>>, findings: &mut Findings) -> Option<Tree> {
+    let text = without_mark(text);
     let mut builder = Builder {
         events: Parser::new_from_str(text),
         env,
@@ -98,6 +99,11 @@ fn read_with(text: &str, env: Option<Env<'_>>, findings: &mut Findings) -> Optio
             None
         }
     }
+}
+
+/// Without the byte order mark that some editors put before the first line.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Replaces each secret's characters, so that columns stay where they are.

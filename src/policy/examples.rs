@@ -65,12 +65,18 @@ impl Bench {
             let public: [Box<str>; 2] = ["pg_catalog".into(), "public".into()];
             let text_of = Text::new(text.value.as_bytes());
             let holds = condition.holds(Words::of(facts), facts, &text_of, &public, None, Doubt::Holds);
+            let read = facts.error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
+            if !read.is_empty() && wanted == Wanted::NoMatch {
+                self.tested.failed += 1;
+                let message = format!("this shows nothing, for it can not be parsed{read}");
+                faults.push(file.fault(&text.at, message, "a statement that it does not match"));
+                continue;
+            }
             if holds == (wanted == Wanted::Match) {
                 self.tested.passed += 1;
                 continue;
             }
             self.tested.failed += 1;
-            let read = facts.error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
             let (message, allowed) = match wanted {
                 Wanted::Match => (format!("rule `{name}` does not match this{read}"), "a statement that it matches"),
                 Wanted::NoMatch => (format!("rule `{name}` matches this{read}"), "a statement that it does not match"),

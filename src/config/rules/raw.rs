@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     glob::{Glob, NameGlob},
-    words::{CopyPeer, FirewallMode, KindWord, Presence, RouteTo, Share, StatementCount, StatementWord},
+    words::{CopyPeer, FirewallMode, KindWord, OBJECTS, Presence, RouteTo, Share, StatementCount, StatementWord},
 };
 use crate::config::{
     MaxLag,
@@ -44,7 +44,7 @@ section! {
         /// Unique among the firewall's rules
         name: String = "''", required;
         /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}";
+        when: RawWhen = "{}", filled;
         /// It is refused, with this error
         deny: Option<RawDeny> = "null";
         /// Instead of deny: its result may be so long
@@ -86,7 +86,7 @@ section! {
         /// Unique among the routing rules
         name: String = "''", required;
         /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}";
+        when: RawWhen = "{}", filled;
         /// Where it goes
         route: Option<RawRoute> = "null";
         /// A statement running longer is cancelled; the shortest of all limits counts
@@ -132,7 +132,7 @@ section! {
         /// Unique among the cache rules
         name: String = "''", required;
         /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}";
+        when: RawWhen = "{}", filled;
         /// For how long, and how much
         cache: Option<RawCaching> = "null", required;
         /// Try the rules after this one too
@@ -166,7 +166,7 @@ section! {
         /// Unique among the rewrite rules
         name: String = "''", required;
         /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}";
+        when: RawWhen = "{}", filled;
         /// How it is changed
         rewrite: RawRewrite = "{}", required;
         /// Try the rules after this one too
@@ -218,57 +218,57 @@ section! {
     /// What a rule is about; all that is said must hold, a list means any of.
     RawWhen {
         /// Login names; globs
-        user: Option<OneOrMany<Glob>> = "null";
+        user: Option<OneOrMany<Glob>> = "null", filled;
         /// Databases as clients name them; globs
-        database: Option<OneOrMany<Glob>> = "null";
+        database: Option<OneOrMany<Glob>> = "null", filled;
         /// Values of application_name; globs
-        application: Option<OneOrMany<Glob>> = "null";
+        application: Option<OneOrMany<Glob>> = "null", filled;
         /// Address blocks of clients; a Unix socket is in none
-        client: Option<OneOrMany<Range>> = "null";
+        client: Option<OneOrMany<Range>> = "null", filled;
         /// Statements; those inside EXPLAIN, PREPARE, COPY, CTEs and readable bodies count
-        statement: Option<OneOrMany<StatementWord>> = "null";
+        statement: Option<OneOrMany<StatementWord>> = "null", filled;
         /// What CREATE, ALTER, DROP, GRANT and so on are about: table, view, role, function, extension, system…; globs
-        object: Option<OneOrMany<Glob>> = "null";
+        object: Option<OneOrMany<ObjectGlob>> = "null", filled;
         /// The strictest kind among the statements of the text
-        kind: Option<OneOrMany<KindWord>> = "null";
-        /// Relations read: name in any schema, or schema.name; globs
-        reads: Option<OneOrMany<NameGlob>> = "null";
+        kind: Option<OneOrMany<KindWord>> = "null", filled;
+        /// Relations read: name in any schema, or schema.name, in double quotes what is no glob or has a dot; globs
+        reads: Option<OneOrMany<NameGlob>> = "null", filled;
         /// Relations written; globs
-        writes: Option<OneOrMany<NameGlob>> = "null";
+        writes: Option<OneOrMany<NameGlob>> = "null", filled;
         /// Relations read or written; globs
-        tables: Option<OneOrMany<NameGlob>> = "null";
-        /// Functions called; globs
-        functions: Option<OneOrMany<NameGlob>> = "null";
-        /// Parameters that SET and its kin name, in lower case; globs
-        parameters: Option<OneOrMany<Glob>> = "null";
+        tables: Option<OneOrMany<NameGlob>> = "null", filled;
+        /// Functions called, unquoted names folded as SQL folds them; globs
+        functions: Option<OneOrMany<FunctionGlob>> = "null", filled;
+        /// Parameters that SET and its kin name; globs
+        parameters: Option<OneOrMany<ParameterGlob>> = "null", filled;
         /// present, or missing: absent or always true
-        r#where: Option<Presence> = "null";
+        r#where: Option<Presence> = "null", filled;
         /// present or missing, of a SELECT that reads relations
-        limit: Option<Presence> = "null";
+        limit: Option<Presence> = "null", filled;
         /// one or many in a text
-        statements: Option<StatementCount> = "null";
+        statements: Option<StatementCount> = "null", filled;
         /// Whether a transaction is open
-        in_transaction: Option<bool> = "null";
+        in_transaction: Option<bool> = "null", filled;
         /// Whether it came by the extended protocol
-        prepared: Option<bool> = "null";
+        prepared: Option<bool> = "null", filled;
         /// Fingerprints, as explain shows them
-        shape: Option<OneOrMany<FingerprintWord>> = "null";
+        shape: Option<OneOrMany<FingerprintWord>> = "null", filled;
         /// A regular expression that finds something in the text without comments: words in lower case, $n for values, one space between tokens but none before ( ) [ ] , ; . :: and none after ( [ . ::
-        text: Option<Expression> = "null";
+        text: Option<Expression> = "null", filled;
         /// A condition that is always true joined by OR, as in SQL injection
-        tautology: Option<bool> = "null";
+        tautology: Option<bool> = "null", filled;
         /// SELECT * of relations
-        star: Option<bool> = "null";
+        star: Option<bool> = "null", filled;
         /// Relations joined without a condition
-        cross_join: Option<bool> = "null";
+        cross_join: Option<bool> = "null", filled;
         /// UNION with a system catalog
-        union_catalog: Option<bool> = "null";
+        union_catalog: Option<bool> = "null", filled;
         /// Reads a system catalog
-        catalog: Option<bool> = "null";
+        catalog: Option<bool> = "null", filled;
         /// Makes or alters a function that runs with its owner's rights
-        security_definer: Option<bool> = "null";
+        security_definer: Option<bool> = "null", filled;
         /// COPY with a program or with a file of the server
-        copy: Option<OneOrMany<CopyPeer>> = "null";
+        copy: Option<OneOrMany<CopyPeer>> = "null", filled;
     }
 }
 
@@ -358,6 +358,55 @@ impl Value for NameGlob {
 
     fn schema() -> Json {
         json!({ "type": ["string", "number"] })
+    }
+}
+
+/// A function's name.
+#[derive(Clone, Debug)]
+pub(super) struct FunctionGlob(pub(super) NameGlob);
+
+impl Value for FunctionGlob {
+    fn read(tree: &Tree, findings: &mut Findings) -> Option<Self> {
+        glob(tree, findings, "name or schema.name; * ? [a-z] stand for others", NameGlob::folded).map(Self)
+    }
+
+    fn schema() -> Json {
+        NameGlob::schema()
+    }
+}
+
+/// A parameter's name, whose case says nothing.
+#[derive(Clone, Debug)]
+pub(super) struct ParameterGlob(pub(super) Glob);
+
+impl Value for ParameterGlob {
+    fn read(tree: &Tree, findings: &mut Findings) -> Option<Self> {
+        let read = |text: &str| Glob::new(&text.to_ascii_lowercase());
+        glob(tree, findings, "a name; * ? [a-z] stand for others", read).map(Self)
+    }
+
+    fn schema() -> Json {
+        Glob::schema()
+    }
+}
+
+/// A kind of object.
+#[derive(Clone, Debug)]
+pub(super) struct ObjectGlob(pub(super) Glob);
+
+impl Value for ObjectGlob {
+    fn read(tree: &Tree, findings: &mut Findings) -> Option<Self> {
+        let allowed = OBJECTS.join(", ");
+        let read = |text: &str| {
+            let glob = Glob::new(&text.to_ascii_lowercase())?;
+            let fits = OBJECTS.iter().any(|object| glob.matches(object));
+            if fits { Ok(glob) } else { Err("no kind of object is called so") }
+        };
+        glob(tree, findings, &allowed, read).map(Self)
+    }
+
+    fn schema() -> Json {
+        Glob::schema()
     }
 }
 

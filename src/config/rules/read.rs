@@ -42,7 +42,7 @@ pub(in crate::config) fn read(name: &str, text: &str, findings: &mut Findings) -
     names("rewrite", raw.rewrite.value.iter().map(|rule| &rule.name).collect(), findings);
     Some(RuleFile {
         name: name.to_owned(),
-        lines: text.lines().map(str::to_owned).collect(),
+        lines: tree::without_mark(text).lines().map(str::to_owned).collect(),
         firewall: raw.firewall.value.iter().filter_map(|rule| firewall(rule, findings)).collect(),
         routing: raw.routing.value.iter().filter_map(|rule| routing(rule, findings)).collect(),
         functions: raw.functions.value.iter().filter_map(|rule| function(rule, findings)).collect(),
@@ -81,8 +81,11 @@ fn firewall(raw: &raw::RawFirewallRule, findings: &mut Findings) -> Option<Rule<
                 let message = format!("`{}` is no SQLSTATE of an error", deny.sqlstate.value);
                 findings.fault(&deny.sqlstate.at, message, "five digits and capital letters such as 42501");
             }
-            if deny.message.value.is_empty() || deny.message.value.contains('\0') {
+            if deny.message.value.is_empty() {
                 findings.fault(&deny.message.at, "an error must say something", "a text");
+            }
+            if deny.message.value.contains('\0') {
+                findings.fault(&deny.message.at, "a zero byte can not be sent in an error", "a text");
             }
             FirewallVerdict::Deny { message: deny.message.value.clone(), sqlstate: sqlstate? }
         }
@@ -271,13 +274,13 @@ fn when(given: &Spanned<raw::RawWhen>, name: &At) -> Option<When> {
         application: plain(&raw.application),
         client: plain(&raw.client),
         statement: plain(&raw.statement).map(|words| words.into_iter().map(|word| word.0).collect()),
-        object: plain(&raw.object),
+        object: plain(&raw.object).map(|globs| globs.into_iter().map(|glob| glob.0).collect()),
         kind: plain(&raw.kind).map(|words| words.into_iter().map(|word| word.0).collect()),
         reads: plain(&raw.reads),
         writes: plain(&raw.writes),
         tables: plain(&raw.tables),
-        functions: plain(&raw.functions),
-        parameters: plain(&raw.parameters),
+        functions: plain(&raw.functions).map(|globs| globs.into_iter().map(|glob| glob.0).collect()),
+        parameters: plain(&raw.parameters).map(|globs| globs.into_iter().map(|glob| glob.0).collect()),
         filter: raw.r#where.value,
         limit: raw.limit.value,
         statements: raw.statements.value,

@@ -53,6 +53,17 @@ fn every_fault_is_told_with_its_place() {
         ),
         ("firewall: [{ name: a, when: { shape: x }, deny: {} }]", "x ~ `x` is no fingerprint"),
         ("firewall: [{ name: a, when: { where: maybe }, deny: {} }]", "maybe ~ `maybe` does not fit here"),
+        ("\u{feff}firewall: [{ name: a, when: { kind: read }, deny: {} }]", ""),
+        ("firewall: [{ name: a, when: { user: , kind: read }, deny: {} }]", "user: ~ `user` has no value"),
+        ("firewall: [{ name: a, when: , deny: {} }]", "when: ~ `when` has no value"),
+        (
+            "firewall: [{ name: a, when: { object: [ROLE, roel] }, deny: {} }]",
+            "roel ~ `roel` is no glob: no kind of object is called so",
+        ),
+        (
+            "firewall: [{ name: a, when: { tables: a.b.c }, deny: {} }]",
+            "a.b.c ~ `a.b.c` is no glob: a name has a schema at most before it",
+        ),
         ("routing: [{ name: a }]", "a ~ rule `a` does nothing"),
         ("routing: [{ name: a, timeout: 5s }]", ""),
         ("routing: [{ name: a, timeout: 0s }]", "0s ~ no statement ends in no time at all"),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::*;
 use crate::{
-    config::rules::{KINDS, STATEMENTS},
+    config::rules::{KINDS, OBJECTS, STATEMENTS},
     policy::{Identity, InTransaction, Judgements, Moment, SearchPath},
     sql::{
         Caps, Classifier, FunctionClass, Misroutes, ShapeKey, StringRules,
@@ -226,6 +226,10 @@ fn what_is_wrong_is_told_at_once() {
             vec![file(&[rule("a", "statement: [do, call]", "")]), file(&[rule("b", "statement: do, user: x", "")])],
             "1.yaml { statement: do ~ rule `b` can never match: rule `a` before it matches all that it does",
         ),
+        (
+            vec![file(&[rule("a", "statement: do", ", examples: { nomatch: [selec] }")])],
+            "0.yaml selec ~ this shows nothing, for it can not be parsed (syntax error at or near \"selec\")",
+        ),
         (vec![file(&[rule("a", "statement: do", ", mode: detect"), rule("b", "statement: do", "")])], ""),
         (vec![file(&[rule("a", "statement: do", ", continue: true"), rule("b", "statement: do", "")])], ""),
         (
@@ -303,6 +307,40 @@ routing: [{ name: reads, when: { kind: read }, route: { to: replica } }, { name:
         ("begin", ""),
     ] {
         assert_eq!(court.says(sql), said, "{sql}");
+    }
+}
+
+#[test]
+fn words_fold_as_sql_folds_them() {
+    let mut court = Court::new(rules(
+        "
+firewall:
+  - { name: parameter, when: { parameters: [ROLE] }, deny: {} }
+  - { name: object, when: { object: [Role] }, deny: {} }
+  - { name: function, when: { functions: [PG_SLEEP] }, deny: {} }
+  - { name: table, when: { tables: ['\"Users\"'] }, deny: {} }
+",
+    ));
+    for (sql, said) in [
+        ("set ROLE x", "deny parameter"),
+        ("create role x", "deny object"),
+        ("select Pg_Sleep(1)", "deny function"),
+        ("select 1 from \"Users\"", "deny table"),
+        ("select 1 from users", ""),
+    ] {
+        assert_eq!(court.says(sql), said, "{sql}");
+    }
+}
+
+#[test]
+fn rules_know_every_kind_of_object() {
+    let mut court = Court::new(Arc::default());
+    for line in include_str!("../../../tests/data/firewall/objects.txt").lines() {
+        let sql = line.split("  ⇒  ").next().unwrap_or_default();
+        let facts = court.classifier.classify(sql.as_bytes(), StringRules::default());
+        for object in facts.known.facts.acts.iter().filter_map(|act| act.object) {
+            assert!(OBJECTS.contains(&object), "{object}: {sql}");
+        }
     }
 }
 
