@@ -339,8 +339,10 @@ impl RuleSet {
                     continue;
                 }
                 (Watch::Act, Outcome::Deny { sqlstate, message }) => {
-                    let (rule, sqlstate, message) = (Arc::clone(&rule.name), *sqlstate, Arc::clone(message));
-                    verdict.denial.get_or_insert_with(|| Denial { rule, sqlstate, message, why: None });
+                    let name = || Arc::clone(&rule.name);
+                    let denial =
+                        || Denial { rule: name(), sqlstate: *sqlstate, message: Arc::clone(message), why: None };
+                    verdict.denial.get_or_insert_with(denial);
                 }
             }
             if rule.after == After::Stop {

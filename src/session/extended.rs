@@ -80,6 +80,7 @@ impl Session {
                 if item.tag == tag::EXECUTE {
                     moved |= self.moves_names(&classified.known.facts);
                     self.follow(verdict.as_ref(), classified.hints);
+                    self.follow_prepared(&classified.known.facts, Protocol::Extended);
                     self.note_named(statement);
                     self.remember_prepared(&classified.known, &statement.text, statement.original.clone());
                     if self.deeds.is_blind() {

@@ -198,11 +198,29 @@ impl Session {
         {
             return Some(refusal);
         }
+        let verdicts: Vec<Rc<Verdict>> = self.verdicts_of(name, protocol).collect();
+        verdicts.iter().find_map(|verdict| self.refusal_by(verdict))
+    }
+
+    /// What the rules say of the statements of this name: the one prepared by SQL, and the protocol's.
+    fn verdicts_of(&self, name: &str, protocol: Protocol) -> impl Iterator<Item = Rc<Verdict>> + use<> {
+        let by_sql = self.prepared_by_sql.get(name);
         let by_sql = by_sql.and_then(|prepared| self.consult(&prepared.known, &prepared.text, protocol));
         let by_protocol = self.names.find(name.as_bytes());
         let by_protocol = by_protocol
             .and_then(|statement| self.consult(&self.classified(statement).known, &statement.text, protocol));
-        [by_sql, by_protocol].into_iter().flatten().find_map(|verdict| self.refusal_by(&verdict))
+        [by_sql, by_protocol].into_iter().flatten()
+    }
+
+    /// What is said of statements that a text runs by EXECUTE counts like what is said of the text.
+    pub(super) fn follow_prepared(&mut self, facts: &Facts, protocol: Protocol) {
+        for effect in &facts.effects {
+            let Effect::Execute(name) = effect else { continue };
+            for verdict in self.verdicts_of(name, protocol) {
+                self.count_matches(&verdict);
+                self.orders.timeout = [self.orders.timeout, verdict.timeout].into_iter().flatten().min();
+            }
+        }
     }
 
     fn refusal_by(&mut self, verdict: &Rc<Verdict>) -> Option<Refusal> {

@@ -169,6 +169,7 @@ impl Session {
             self.note_change(changed);
         }
         self.follow(verdict.as_ref(), classified.hints);
+        self.follow_prepared(facts, Protocol::Simple);
         let wish = self.wish(&classified, verdict.as_ref());
         for name in names_in_sql(facts) {
             if let Some(statement) = self.names.find(name.as_bytes()).cloned() {

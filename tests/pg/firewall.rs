@@ -284,11 +284,14 @@ firewall:
         assert_eq!(client.query("select count(*) from t").sqlstate(), None);
         assert_eq!(client.extended("select count(*) from t", &[]).sqlstate(), None);
     }
+    for sql in ["prepare w as select count(*) from t", "execute w", "execute w"] {
+        assert_eq!(client.query(sql).sqlstate(), None);
+    }
     refused(&client.query("truncate t"), "acts", "a rule after those that watch");
     let (_, metrics) = http(proxy.admin, "/metrics");
     for line in [
-        "pgsluice_firewall_total{rule=\"watched\",verdict=\"detect\"} 7",
-        "pgsluice_firewall_total{rule=\"tried\",verdict=\"dry_run\"} 7",
+        "pgsluice_firewall_total{rule=\"watched\",verdict=\"detect\"} 10",
+        "pgsluice_firewall_total{rule=\"tried\",verdict=\"dry_run\"} 10",
         "pgsluice_firewall_total{rule=\"acts\",verdict=\"deny\"} 1",
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");

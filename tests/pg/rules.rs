@@ -122,6 +122,9 @@ fn a_rule_limits_the_time(world: &World) {
     assert_eq!(client.query("select pg_sleep(30)").letters(), "T E(57014) Z(I)");
     assert_eq!(client.extended("select pg_sleep(30)", &[]).sqlstate().as_deref(), Some("57014"));
     assert_eq!(client.query("select 1").sqlstate(), None);
+    client.query("prepare s as select pg_sleep(30)");
+    assert_eq!(client.query("execute s").sqlstate().as_deref(), Some("57014"));
+    assert_eq!(client.extended("execute s", &[]).sqlstate().as_deref(), Some("57014"));
     client.query("begin");
     client.query("select 1");
     assert_eq!(client.query("select pg_sleep(30)").status(), Some('E'));

@@ -11,7 +11,10 @@ use std::time::Duration;
 pub use self::{
     glob::{Glob, NameGlob},
     learned::{Learned, LearnedList, ListedFor, Store},
-    words::{AllowListMode, CopyPeer, FirewallMode, Hint, KINDS, Presence, RouteTo, STATEMENTS, Share, StatementCount},
+    words::{
+        AllowListMode, CopyPeer, FirewallMode, Hint, KINDS, OBJECTS, Presence, RouteTo, STATEMENTS, Share,
+        StatementCount,
+    },
 };
 pub(super) use self::{
     learned::read as read_store,

@@ -9,11 +9,12 @@ use crate::{
 };
 
 pub fn cases() -> Vec<Case> {
-    cases!("firewall::names", Pgsluice: a_path_that_changes_hides_nothing, a_user_is_the_servers)
+    cases!("firewall::names", Pgsluice: a_path_that_changes_hides_nothing, a_user_is_the_servers).into()
 }
 
 const TABLES: &str = "drop schema if exists led cascade; create schema led; create table led.entries(id int); \
-    insert into led.entries values (1); drop schema if exists other cascade; create schema other; create table other.notes(id int)";
+    insert into led.entries values (1); drop schema if exists other cascade; create schema other; create table other.notes(id int); \
+    drop table if exists entries; create table entries(id int)";
 
 const RULES: &str = "firewall: [{ name: ledger, when: { tables: [led.entries] }, deny: {} }]";
 
@@ -77,7 +78,7 @@ fn a_path_that_changes_hides_nothing(world: &World) {
     }
     // Where the path is certain, it decides.
     let unknown = |client: &mut Client| client.query("select * from entries").sqlstate();
-    assert_eq!(unknown(&mut client).as_deref(), Some("42P01"));
+    assert_eq!(unknown(&mut client), None);
     client.query("set search_path = other");
     assert_eq!(unknown(&mut client).as_deref(), Some("42P01"));
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub fn cases() -> Vec<Case> {
-    cases!("firewall::unread", Pgsluice: a_rule_that_protects_covers_what_cannot_be_read, a_refused_parse_drops_the_unnamed_statement)
+    cases!("firewall::unread", Pgsluice: a_rule_that_protects_covers_what_cannot_be_read, a_refused_parse_drops_the_unnamed_statement).into()
 }
 
 fn a_rule_that_protects_covers_what_cannot_be_read(world: &World) {
@@ -39,7 +39,7 @@ fn a_rule_that_protects_covers_what_cannot_be_read(world: &World) {
 /// As on a server, which drops the unnamed statement before it looks at the next one.
 fn a_refused_parse_drops_the_unnamed_statement(world: &World) {
     world.prepare(TABLE);
-    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "doors", RULES)));
+    let proxy = world.proxy(&Setup::default().size(2).top(&rules(world, "unnamed", RULES)));
     let parse = |sql: &str| [frontend::parse("", sql, &[]), frontend::sync()].concat();
     let run = [frontend::bind("", "", &Values::text(&[])), frontend::execute("", 0), frontend::sync()].concat();
     let before = |client: &mut Client| {
