@@ -1,6 +1,6 @@
 //! Rules that can never match: their conditions contradict themselves, or a rule before them leaves them nothing.
 
-use std::mem::discriminant;
+use std::{collections::HashMap, mem::discriminant};
 
 use crate::config::rules::{Glob, NameGlob, When};
 
@@ -24,25 +24,65 @@ const COPIES: [&str; 2] = ["copy_to", "copy_from"];
 pub(super) fn unreachable(rules: &[(&When, bool)]) -> Vec<(usize, Why)> {
     let keys: Vec<u32> = rules.iter().map(|(when, _)| keys(when)).collect();
     let mut found = Vec::new();
-    // Mostly none of those before a rule is wide enough to leave it nothing: one comparison each.
-    let mut wide: Vec<usize> = Vec::new();
+    let mut wide = Wide::default();
     for (index, (when, ends)) in rules.iter().enumerate() {
         let own = keys.get(index).copied().unwrap_or_default();
         if let Some(why) = contradiction(when) {
             found.push((index, Why::Contradiction(why)));
             continue;
         }
-        let covered = wide.iter().copied().find(|earlier| {
+        let covered = wide.perhaps(when).filter(|earlier| {
             let theirs = keys.get(*earlier).copied().unwrap_or(u32::MAX);
             theirs & !own == 0 && rules.get(*earlier).is_some_and(|(earlier, _)| covers(earlier, when))
         });
-        match covered {
+        match covered.min() {
             Some(earlier) => found.push((index, Why::Covered(earlier))),
-            None if *ends => wide.push(index),
+            None if *ends => wide.insert(index, when),
             None => {}
         }
     }
     found
+}
+
+/// The rules that could leave a later one nothing. Those that name relations or functions without a wildcard leave nothing only to rules that name
+/// the same, so that ten thousand of them need not all be compared with each other.
+#[derive(Default)]
+struct Wide<'w> {
+    by_name: HashMap<(usize, &'w str), Vec<usize>>,
+    others: Vec<usize>,
+}
+
+impl<'w> Wide<'w> {
+    fn insert(&mut self, index: usize, when: &'w When) {
+        let exact = named(when).into_iter().enumerate().find_map(|(key, names)| {
+            let names: Option<Vec<&str>> = names.as_ref()?.iter().map(exact).collect();
+            names.map(|names| (key, names))
+        });
+        let Some((key, names)) = exact else { return self.others.push(index) };
+        for name in names {
+            self.by_name.entry((key, name)).or_default().push(index);
+        }
+    }
+
+    /// Rules that may cover `when`: all that it names must be among what they name, so its first name is.
+    fn perhaps<'a>(&'a self, when: &'a When) -> impl Iterator<Item = usize> + 'a {
+        let first = named(when)
+            .into_iter()
+            .enumerate()
+            .filter_map(|(key, names)| Some((key, exact(names.as_ref()?.first()?)?)));
+        first.filter_map(|key| self.by_name.get(&key)).flatten().chain(&self.others).copied()
+    }
+}
+
+fn named(when: &When) -> [&Option<Vec<NameGlob>>; 4] {
+    [&when.tables, &when.reads, &when.writes, &when.functions]
+}
+
+fn exact(name: &NameGlob) -> Option<&str> {
+    match &name.name {
+        Glob::Exact(name) => Some(name),
+        _ => None,
+    }
 }
 
 /// Which keys a condition has.

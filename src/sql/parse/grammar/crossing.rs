@@ -7,6 +7,9 @@ use pg_query::{
 
 use super::{children::each_child, truth, walk::word};
 
+/// Relations beyond which nobody looks for the conditions between them, since that takes their product with the conditions.
+const MOST: usize = 256;
+
 /// True if some item of the FROM list can be told to have nothing to do with the others. A name without a table could be
 /// anybody's column, so a condition with one in it joins whatever it likes; so does whatever is not a relation.
 pub(super) fn crosses(query: &SelectStmt) -> bool {
@@ -20,6 +23,9 @@ pub(super) fn crosses(query: &SelectStmt) -> bool {
     }
     if groups.sets.len() < 2 || groups.sets.iter().any(|set| set.is_empty()) {
         return false;
+    }
+    if groups.sets.iter().map(Vec::len).sum::<usize>() > MOST {
+        return true;
     }
     if let Some(condition) = query.where_clause.as_deref() {
         groups.condition(condition);
