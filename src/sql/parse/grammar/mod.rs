@@ -7,6 +7,7 @@ mod acts;
 mod agree;
 mod block;
 mod children;
+mod copy;
 mod crossing;
 mod edited;
 mod objects;

@@ -1,6 +1,11 @@
 //! What kind of object a statement is about, in PostgreSQL's words.
 
-use pg_query::{NodeRef, protobuf::ObjectType};
+use pg_query::{
+    Node, NodeEnum, NodeRef,
+    protobuf::{DefineStmt, ObjectType},
+};
+
+use super::{settings, walk::qualified};
 
 /// `None`: none, or none that a rule could want to name.
 pub(super) fn object_of(node: NodeRef<'_>) -> Option<&'static str> {
@@ -146,3 +151,77 @@ fn object_type(kind: i32) -> Option<&'static str> {
         ObjectType::ObjectView => "view",
     })
 }
+
+/// A relation, as far as a name in a statement is concerned.
+pub(super) fn is_relation(object: i32) -> bool {
+    matches!(
+        ObjectType::try_from(object),
+        Ok(ObjectType::ObjectTable
+            | ObjectType::ObjectView
+            | ObjectType::ObjectMatview
+            | ObjectType::ObjectSequence
+            | ObjectType::ObjectIndex
+            | ObjectType::ObjectForeignTable)
+    )
+}
+
+/// Its name is the last word behind that of a relation.
+fn belongs_to_relation(object: i32) -> bool {
+    matches!(
+        ObjectType::try_from(object),
+        Ok(ObjectType::ObjectColumn
+            | ObjectType::ObjectTabconstraint
+            | ObjectType::ObjectTrigger
+            | ObjectType::ObjectPolicy
+            | ObjectType::ObjectRule)
+    )
+}
+
+/// Schema and name of the relation that an object of this kind is, or belongs to.
+pub(super) fn relation_of(kind: i32, object: &Node) -> Option<(&str, &str)> {
+    let Some(NodeEnum::List(parts)) = object.node.as_ref() else { return None };
+    match parts.items.split_last()? {
+        _ if is_relation(kind) => Some(qualified(&parts.items)),
+        (_, relation) if belongs_to_relation(kind) => Some(qualified(relation)),
+        _ => None,
+    }
+}
+
+/// Names of the functions that an aggregate, an operator or a type is made of.
+pub(super) fn functions_of(definition: &DefineStmt) -> impl Iterator<Item = &[Node]> {
+    let options = definition.definition.iter().filter_map(settings::option);
+    options.filter(|option| FUNCTIONS.contains(&&*option.defname)).filter_map(|option| {
+        match option.arg.as_deref()?.node.as_ref()? {
+            NodeEnum::TypeName(name) => Some(name.names.as_slice()),
+            _ => None,
+        }
+    })
+}
+
+const FUNCTIONS: [&str; 25] = [
+    "sfunc",
+    "sfunc1",
+    "finalfunc",
+    "combinefunc",
+    "serialfunc",
+    "deserialfunc",
+    "msfunc",
+    "minvfunc",
+    "mfinalfunc",
+    "procedure",
+    "function",
+    "restrict",
+    "join",
+    "input",
+    "output",
+    "receive",
+    "send",
+    "typmod_in",
+    "typmod_out",
+    "analyze",
+    "subscript",
+    "start",
+    "gettoken",
+    "end",
+    "lextypes",
+];

@@ -1,14 +1,14 @@
 //! What each kind of statement is, and what it does besides what its expressions do.
 
 use pg_query::{
-    Node, NodeEnum, NodeRef,
-    protobuf::{self, DiscardMode, ObjectType, TransactionStmtKind},
+    Node, NodeRef,
+    protobuf::{self, DiscardMode, TransactionStmtKind},
 };
 
 use super::{
     block,
     children::each_child,
-    objects::object_of,
+    objects::{functions_of, is_relation, object_of, relation_of},
     settings,
     walk::{Fate, Walk, drops_on_commit, qualified, word},
 };
@@ -212,31 +212,6 @@ impl Walk<'_> {
         self.effect(Effect::OpaqueCode);
     }
 
-    fn copy(&mut self, copy: &protobuf::CopyStmt, text: &[u8]) -> (Verb, Kind) {
-        let node = NodeRef::CopyStmt(copy);
-        self.acts.expect_queries();
-        let has_file = !copy.is_program && (!copy.filename.is_empty() || names_a_file(text));
-        if copy.is_program {
-            self.acts.mark(Marks::COPY_PROGRAM);
-        } else if has_file {
-            self.acts.mark(Marks::COPY_FILE);
-        }
-        if copy.is_from {
-            self.must(PrimaryReason::Writes);
-            each_child(node, &mut |child| match child {
-                NodeRef::RangeVar(target) => self.writes(target),
-                child => self.visit(child),
-            });
-            return (Verb::CopyFrom, Kind::Copy);
-        }
-        self.visit_children(node);
-        // A file or a program: on the server's own disk.
-        if copy.is_program || has_file {
-            self.must(PrimaryReason::Utility);
-        }
-        (Verb::CopyTo, Kind::Copy)
-    }
-
     fn explain(&mut self, explain: &protobuf::ExplainStmt) -> (Verb, Kind) {
         let mut analyze = false;
         for option in explain.options.iter().filter_map(settings::option) {
@@ -342,21 +317,20 @@ impl Walk<'_> {
             NodeRef::CreateEnumStmt(n) => self.named(&n.type_name),
             NodeRef::CreateDomainStmt(n) => self.named(&n.domainname),
             NodeRef::CreateRangeStmt(n) => self.named(&n.type_name),
-            NodeRef::DefineStmt(n) => self.named(&n.defnames),
+            NodeRef::DefineStmt(n) => {
+                self.named(&n.defnames);
+                functions_of(n).for_each(|parts| self.names_function(parts));
+            }
+            NodeRef::CreateCastStmt(n) => n.func.iter().for_each(|function| self.names_function(&function.objname)),
             _ => {}
         }
     }
 
-    /// An object that is named by a list of words: a relation, or something that belongs to one.
+    /// A relation, or something that belongs to one.
     fn object(&mut self, kind: i32, object: &Node) {
-        let Some(NodeEnum::List(parts)) = object.node.as_ref() else { return };
-        let relation = match parts.items.split_last() {
-            _ if is_relation(kind) => parts.items.as_slice(),
-            Some((_, relation)) if belongs_to_relation(kind) => relation,
-            _ => return,
-        };
-        let (schema, relation) = qualified(relation);
-        self.writes_named(schema, relation);
+        if let Some((schema, relation)) = relation_of(kind, object) {
+            self.writes_named(schema, relation);
+        }
     }
 
     fn function(&mut self, function: &protobuf::CreateFunctionStmt) {
@@ -385,30 +359,6 @@ impl Walk<'_> {
 /// src/include/nodes/parsenodes.h
 const CURSOR_OPT_HOLD: i32 = 0x0020;
 
-pub(super) fn is_relation(object: i32) -> bool {
-    matches!(
-        ObjectType::try_from(object),
-        Ok(ObjectType::ObjectTable
-            | ObjectType::ObjectView
-            | ObjectType::ObjectMatview
-            | ObjectType::ObjectSequence
-            | ObjectType::ObjectIndex
-            | ObjectType::ObjectForeignTable)
-    )
-}
-
-/// Its name is the last word behind that of a relation.
-fn belongs_to_relation(object: i32) -> bool {
-    matches!(
-        ObjectType::try_from(object),
-        Ok(ObjectType::ObjectColumn
-            | ObjectType::ObjectTabconstraint
-            | ObjectType::ObjectTrigger
-            | ObjectType::ObjectPolicy
-            | ObjectType::ObjectRule)
-    )
-}
-
 /// The grammar turns TABLE t into SELECT * FROM t, so the text has to tell.
 fn query_verb(query: &protobuf::SelectStmt, text: &[u8]) -> Verb {
     if !query.values_lists.is_empty() {
@@ -417,24 +367,6 @@ fn query_verb(query: &protobuf::SelectStmt, text: &[u8]) -> Verb {
     let first = Tokens::new(text, StringRules::default()).find(|t| t.kind == TokenKind::Word);
     let first = first.and_then(|t| text.get(t.start..t.end)).unwrap_or_default();
     if first.eq_ignore_ascii_case(b"table") { Verb::Table } else { Verb::Select }
-}
-
-/// Does this COPY name a file? The tree has nothing for STDIN, and nothing for the name `''`.
-fn names_a_file(text: &[u8]) -> bool {
-    let mut depth = 0_u32;
-    let mut tokens = Tokens::new(text, StringRules::default())
-        .filter(|token| !matches!(token.kind, TokenKind::BlockComment | TokenKind::LineComment));
-    let told = tokens.by_ref().find(|token| {
-        let bytes = text.get(token.start..token.end).unwrap_or_default();
-        match bytes {
-            b"(" => depth = depth.saturating_add(1),
-            b")" => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        let direction = bytes.eq_ignore_ascii_case(b"from") || bytes.eq_ignore_ascii_case(b"to");
-        depth == 0 && token.kind == TokenKind::Word && direction
-    });
-    told.is_some() && tokens.next().is_some_and(|name| name.kind == TokenKind::Text)
 }
 
 /// The verb of a statement that defines or maintains something.

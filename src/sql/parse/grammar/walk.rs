@@ -447,6 +447,13 @@ impl<'f> Walk<'f> {
         }
     }
 
+    /// A function that something is made of: it will be called one day.
+    pub(super) fn names_function(&mut self, parts: &[Node]) {
+        let (schema, function) = qualified(parts);
+        let is_built_in = matches!(schema, "" | "pg_catalog") && self.functions.class(function).is_some();
+        self.called.insert(name(if is_built_in { "" } else { schema }, function));
+    }
+
     /// The kind of a statement that may or may not change data.
     pub(super) fn read_or_write(&self) -> Kind {
         if self.wrote { Kind::Write } else { Kind::Read }

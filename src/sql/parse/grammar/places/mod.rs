@@ -360,7 +360,7 @@ impl<'t> Finder<'t> {
     }
 
     fn dropped(&mut self, drop: &'t protobuf::DropStmt) {
-        if !super::statement::is_relation(drop.remove_type) {
+        if !super::objects::is_relation(drop.remove_type) {
             return;
         }
         for object in &drop.objects {
