@@ -20,7 +20,7 @@ pub struct Identity<'a> {
     pub client: Option<IpAddr>,
     /// Whom a server takes it for: `$user` in `search_path`.
     pub role: &'a str,
-    /// `search_path`, as a server shows it; `None`: nothing was set.
+    /// `search_path`, as a server shows it; `None`: PostgreSQL's own default.
     pub search_path: Option<&'a str>,
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Seat {
     pub(super) rules: Arc<RuleSet>,
     pub(super) principal: Rc<Principal>,
     params: Params,
+    /// What was known of the database's names, of which the default search_path is part.
+    stamp: u64,
     silent: bool,
 }
 
@@ -100,20 +102,24 @@ const BY_NUMBER: [(u32, &str, Kind); 22] = [
 ];
 
 impl Session {
-    /// Makes sure that the session is judged by today's rules, as who it is now. Costs two comparisons.
+    /// Makes sure that the session is judged by today's rules, as who it is now. Costs three comparisons.
     pub(super) fn take_seat(&mut self) {
-        let current = |seat: &&Seat| seat.generation == self.worker.shared.generation() && seat.params == self.params;
+        let stamp = self.tenant.catalog.stamp();
+        let current = |seat: &&Seat| {
+            seat.generation == self.worker.shared.generation() && seat.stamp == stamp && seat.params == self.params
+        };
         if self.seat.as_ref().filter(current).is_some() {
             return;
         }
         let snapshot = self.worker.shared.snapshot.load();
+        let search_path = self.scope().search_path();
         let identity = Identity {
             user: &self.tenant.account.user.name,
             database: &self.database,
             application: self.params.value("application_name").unwrap_or_default(),
             client: self.client.stream.peer().ip(),
             role: self.role(),
-            search_path: self.params.value("search_path"),
+            search_path: search_path.as_deref(),
         };
         let principal = self.worker.judgements.borrow_mut().principal(&snapshot.rules, &identity);
         self.seat = Some(Seat {
@@ -122,6 +128,7 @@ impl Session {
             rules: Arc::clone(&snapshot.rules),
             principal,
             params: self.params.clone(),
+            stamp,
         });
     }
 

@@ -45,6 +45,12 @@ impl Scope {
         &self.source
     }
 
+    /// The session's own setting of `search_path`, else what servers give it as its default, as far as that is known.
+    pub fn search_path(&self) -> Option<Box<str>> {
+        let default = || self.source.present()?.0.default_path(&self.login).map(Into::into);
+        self.search_path.clone().or_else(default)
+    }
+
     /// Tells it from every other one.
     #[inline]
     pub fn id(&self) -> u128 {

@@ -3,13 +3,15 @@
 use super::{refused, rules};
 use crate::{
     Case, cases,
-    client::{Client, Reply},
+    client::{Client, Login, Reply},
     frontend::{self, Values},
     world::{Setup, World},
 };
 
 pub fn cases() -> Vec<Case> {
-    cases!("firewall::names", Pgsluice: a_path_that_changes_hides_nothing, a_user_is_the_servers).into()
+    cases!("firewall::names", Pgsluice: a_path_that_changes_hides_nothing, a_user_is_the_servers,
+        a_role_has_a_path_of_its_own)
+    .into()
 }
 
 const TABLES: &str = "drop schema if exists led cascade; create schema led; create table led.entries(id int); \
@@ -92,4 +94,16 @@ fn a_user_is_the_servers(world: &World) {
     assert_eq!(role, "app");
     refused(&client.query("select * from us"), "ours", "the role is the schema");
     world.superuser("drop schema app cascade");
+}
+
+fn a_role_has_a_path_of_its_own(world: &World) {
+    world.prepare(TABLES);
+    world.superuser("grant usage on schema led to public; grant select on led.entries to public");
+    world.superuser("alter role bob set search_path = led");
+    world.settle();
+    let proxy = world.start_proxy(&Setup::default().size(2).top(&rules(world, "path", RULES)), world.cluster());
+    let (mut bob, mut app) = (proxy.login_as(&Login::default().user("bob")), proxy.login());
+    let seen = [bob.query("select * from entries").sqlstate(), app.query("select * from entries").sqlstate()];
+    world.superuser("alter role bob reset search_path");
+    assert_eq!(seen, [Some("42501".to_owned()), None]);
 }
