@@ -149,6 +149,7 @@ fn names_go_where_they_belong(world: &World) {
         ("select c1.nosuch()", "primary unknown-function"),
         ("select * from c1.nosuch", "primary unknown-relation"),
     ] {
+        // What a standby had refused first would say `retried`.
         assert_eq!(route(&proxy, sql), expected, "{sql}");
         // The same by the extended protocol, and when it was seen before.
         let mut client = proxy.login();
@@ -159,10 +160,6 @@ fn names_go_where_they_belong(world: &World) {
             // Who has written reads its own write on the primary.
             assert!(again == expected || expected.starts_with("primary") && route.role == "primary", "{sql}: {again}");
         }
-    }
-    // Nothing of it was refused by a standby first.
-    for replica in world.cluster().replicas() {
-        assert!(!replica.log().contains("cannot execute INSERT in a read-only transaction"), "{}", replica.name());
     }
 }
 
