@@ -10,7 +10,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     cases!("firewall::names", Pgsluice: a_path_that_changes_hides_nothing, a_user_is_the_servers,
-        a_role_has_a_path_of_its_own)
+        a_role_has_a_path_of_its_own, a_path_is_certain_again_afterwards)
     .into()
 }
 
@@ -106,4 +106,36 @@ fn a_role_has_a_path_of_its_own(world: &World) {
     let seen = [bob.query("select * from entries").sqlstate(), app.query("select * from entries").sqlstate()];
     world.superuser("alter role bob reset search_path");
     assert_eq!(seen, [Some("42501".to_owned()), None]);
+}
+
+fn a_path_is_certain_again_afterwards(world: &World) {
+    world.prepare(TABLES);
+    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "names", RULES)));
+    for before in [
+        &["do $$ begin perform 1; end $$"][..],
+        &["do $$ begin raise exception 'x'; end $$"],
+        &["begin; set local search_path = led; commit"],
+        &["begin", "set local search_path = led", "rollback"],
+        &["begin", "set local search_path = led", "select 1/0", "rollback"],
+        &["begin", "do $$ begin perform 1; end $$", "commit"],
+        &["select set_config('search_path', 'led', true)"],
+        &["set local search_path = led"],
+        &["set search_path = led; reset search_path"],
+        &["set search_path = led", "reset all"],
+        &["set search_path = led", "discard all"],
+        &["prepare q as select 1", "execute q"],
+        &["select 1; nonsense"],
+    ] {
+        let mut client = proxy.login();
+        for sql in before {
+            client.query(sql);
+        }
+        assert_eq!(client.query("select * from entries").sqlstate(), None, "{before:?}");
+        assert_eq!(client.extended("select * from entries", &[]).sqlstate(), None, "{before:?}");
+        let mut client = proxy.login();
+        for sql in before {
+            client.extended(sql, &[]);
+        }
+        assert_eq!(client.extended("select * from entries", &[]).sqlstate(), None, "{before:?}, extended");
+    }
 }
