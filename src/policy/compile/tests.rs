@@ -314,6 +314,30 @@ fn an_example_that_cannot_be_read_shows_nothing() {
 }
 
 #[test]
+fn what_hangs_on_an_unknown_path_is_not_rewritten() {
+    if !crate::sql::can_edit() {
+        return;
+    }
+    let mut court = Court::new(rules("rewrite: [{ name: moved, rewrite: { rename_table: { old.t: new.t } } }]"));
+    let unknown = Moment { search_path: SearchPath::Unknown, ..IDLE };
+    for (sql, certain, uncertain) in [
+        ("select 1 from t", Ok(None), Err("moved")),
+        ("select 1 from old.t", Ok(Some("select 1 from new.t")), Ok(Some("select 1 from new.t"))),
+        ("select 1 from public.t", Ok(None), Ok(None)),
+        ("select 1 from u", Ok(None), Ok(None)),
+    ] {
+        let known = court.classifier.classify(sql.as_bytes(), StringRules::default()).known;
+        let principal = court.judgements.principal(&court.rules, &APP);
+        for (moment, expected) in [(IDLE, certain), (unknown, uncertain)] {
+            let verdict = court.judgements.judge(&court.rules, &principal, &known, sql.as_bytes(), moment);
+            let changed = court.rules.change(&principal, &verdict, &known.facts, moment, sql.as_bytes());
+            let text = changed.as_ref().map(|changed| changed.as_ref().map(|changed| &*changed.text));
+            assert_eq!(text.map_err(|denial| &*denial.rule), expected, "{sql} {moment:?}");
+        }
+    }
+}
+
+#[test]
 fn words_fold_as_sql_folds_them() {
     let mut court = Court::new(rules(
         "
