@@ -187,6 +187,10 @@ fn rule_files_are_looked_at() {
     let (status, out) = check("missing.yaml");
     assert_eq!(status, Some(1));
     assert!(out.contains("there is no file `missing.yaml`"), "{out}");
+    write("tags.yaml", "routing:\n  - { name: far, when: { kind: read }, route: { to: replica, tags: [nowhere] } }\n");
+    let (status, out) = check("tags.yaml");
+    assert_eq!(status, Some(0));
+    assert!(out.contains("tags.yaml:2:13: rule `far`: no node has the tag `nowhere`"), "{out}");
     let (status, out) = check("missing/*.yaml");
     assert_eq!(status, Some(0));
     assert!(out.contains("warning:") && out.contains("finds no file"), "{out}");

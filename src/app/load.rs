@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    config::{At, Config, Fault, Faults, Warning},
+    config::{At, Config, Fault, Faults, Warning, rules::RuleFile},
     policy::{RuleSet, compile},
     sql::Functions,
 };
@@ -14,7 +14,25 @@ use crate::{
 /// Every fault of all files.
 pub fn load(path: &Path, old: Option<&RuleSet>) -> Result<(Config, RuleSet, Vec<Warning>), Faults> {
     let functions = built_in()?;
-    Config::load_with(path, |config, files| compile(files, &config.firewall, functions, config.workers, old).finish())
+    Config::load_with(path, |config, files| {
+        let compiled = compile(files, &config.firewall, functions, config.workers, old);
+        let (rules, mut warnings) = compiled.finish()?;
+        warnings.extend(tags_of_no_node(config, files));
+        Ok((rules, warnings))
+    })
+}
+
+/// A rule that sends to replicas with a tag that no node has sends nothing anywhere.
+fn tags_of_no_node<'a>(config: &'a Config, files: &'a [RuleFile]) -> impl Iterator<Item = Warning> + 'a {
+    let has = |tag: &String| config.databases.iter().flat_map(|database| &database.nodes).any(|n| n.tags.contains(tag));
+    let rules = files.iter().flat_map(|file| file.routing.iter().map(move |rule| (file, rule)));
+    let tags = rules.flat_map(|(file, rule)| {
+        let tags = rule.action.route.iter().flat_map(|route| &route.tags);
+        tags.map(move |tag| (file, rule, tag))
+    });
+    tags.filter(move |(.., tag)| !has(tag)).map(|(file, rule, tag)| {
+        file.warning(&rule.name.at, format!("rule `{}`: no node has the tag `{tag}`", rule.name.value))
+    })
 }
 
 /// What is known of built-in functions.
