@@ -24,7 +24,8 @@ pub const PASSWORD: &str = "secret";
 /// Settings of every server. Durability is not wanted here; `wal_keep_size` lets a replica that was down catch up.
 const SETTINGS: &[(&str, &str)] = &[
     ("listen_addresses", "127.0.0.1"),
-    ("max_connections", "200"),
+    // Each proxy of a test run keeps three or four for itself.
+    ("max_connections", "400"),
     ("shared_buffers", "16MB"),
     ("fsync", "off"),
     ("full_page_writes", "off"),
