@@ -96,7 +96,7 @@ impl Feed {
         self.owe_strays(asking, show);
     }
 
-    /// Nobody hears how the COPY ends. True: what [`Strays::ask`] asks then ends the group as well.
+    /// Nobody hears how the COPY ends. True: what `Strays::ask` asks then ends the group as well.
     pub fn count_unheard_strays(&mut self) -> bool {
         let any = std::mem::take(&mut self.strays.syncs) > 0;
         if any {
