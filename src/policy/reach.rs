@@ -44,21 +44,29 @@ pub(super) fn unreachable(rules: &[(&When, bool)]) -> Vec<(usize, Why)> {
     found
 }
 
-/// The rules that could leave a later one nothing. Those that name relations or functions without a wildcard leave nothing only to rules that name
-/// the same, so that ten thousand of them need not all be compared with each other.
+/// The rules that could leave a later one nothing. Those that name all their relations or functions, or their schemas, without a wildcard leave
+/// nothing only to rules that name the same, so that ten thousand of them need not all be compared with each other.
 #[derive(Default)]
 struct Wide<'w> {
-    by_name: HashMap<(usize, &'w str), Vec<usize>>,
+    by_name: HashMap<(usize, Named<'w>), Vec<usize>>,
     others: Vec<usize>,
+}
+
+/// What of a pattern is certain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Named<'w> {
+    Name(&'w str),
+    Schema(&'w str),
 }
 
 impl<'w> Wide<'w> {
     fn insert(&mut self, index: usize, when: &'w When) {
-        let exact = named(when).into_iter().enumerate().find_map(|(key, names)| {
-            let names: Option<Vec<&str>> = names.as_ref()?.iter().map(exact).collect();
+        let certain = named(when).into_iter().enumerate().find_map(|(key, names)| {
+            let names: Option<Vec<Named<'w>>> =
+                names.as_ref()?.iter().map(|name| of_name(name).or(of_schema(name))).collect();
             names.map(|names| (key, names))
         });
-        let Some((key, names)) = exact else { return self.others.push(index) };
+        let Some((key, names)) = certain else { return self.others.push(index) };
         for name in names {
             self.by_name.entry((key, name)).or_default().push(index);
         }
@@ -66,11 +74,12 @@ impl<'w> Wide<'w> {
 
     /// Rules that may cover `when`: all that it names must be among what they name, so its first name is.
     fn perhaps<'a>(&'a self, when: &'a When) -> impl Iterator<Item = usize> + 'a {
-        let first = named(when)
-            .into_iter()
-            .enumerate()
-            .filter_map(|(key, names)| Some((key, exact(names.as_ref()?.first()?)?)));
-        first.filter_map(|key| self.by_name.get(&key)).flatten().chain(&self.others).copied()
+        let first =
+            named(when).into_iter().enumerate().filter_map(|(key, names)| Some((key, names.as_ref()?.first()?)));
+        let certain = first.flat_map(|(key, name)| {
+            [of_name(name), of_schema(name)].into_iter().flatten().map(move |name| (key, name))
+        });
+        certain.filter_map(|certain| self.by_name.get(&certain)).flatten().chain(&self.others).copied()
     }
 }
 
@@ -78,9 +87,16 @@ fn named(when: &When) -> [&Option<Vec<NameGlob>>; 4] {
     [&when.tables, &when.reads, &when.writes, &when.functions]
 }
 
-fn exact(name: &NameGlob) -> Option<&str> {
+fn of_name(name: &NameGlob) -> Option<Named<'_>> {
     match &name.name {
-        Glob::Exact(name) => Some(name),
+        Glob::Exact(name) => Some(Named::Name(name)),
+        _ => None,
+    }
+}
+
+fn of_schema(name: &NameGlob) -> Option<Named<'_>> {
+    match &name.schema {
+        Some(Glob::Exact(schema)) => Some(Named::Schema(schema)),
         _ => None,
     }
 }
