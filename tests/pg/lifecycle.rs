@@ -235,7 +235,8 @@ fn a_client_that_stops_anywhere_is_cut(world: &World) {
             eventually("the statement to run", || busy(world) == 1);
         }
         eventually("the server to be free", || busy(world) == 0);
-        assert_eq!(proxy.login().value("select 1"), "1", "case {i}");
+        // A connection that was thrown away keeps its place until its backend has ended; on a busy machine that takes a while.
+        eventually("the place to be free", || proxy.login().query("select 1").sqlstate().is_none());
     }
 }
 
