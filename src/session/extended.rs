@@ -9,6 +9,7 @@ use super::{
     end::End,
     guard::Standing,
     local::Local,
+    refusal::FailedGroup,
     rewriting::{Original, Outcome},
     rules::{Protocol, begins},
     state::Session,
@@ -23,7 +24,6 @@ use crate::{
         frontend::{self, BindPrefix, Execute, tag},
     },
 };
-use compose::OwedSync;
 use gather::{Batch, Ends, Item};
 impl Session {
     /// Reads a group of messages and carries it.
@@ -205,7 +205,7 @@ impl Session {
         self.skipping = false;
         if self.group_open && self.held.is_some() {
             // The server is skipping, too: its Sync is owed.
-            let mut sync = OwedSync;
+            let mut sync = FailedGroup(None);
             let wish = Wish::nothing();
             self.exchange(&mut sync, wish).await?;
             self.settle().await?;

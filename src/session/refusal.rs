@@ -71,12 +71,15 @@ impl Refusal {
     }
 }
 
-/// In the place of a request: something the server fails at. The client hears the refusal instead of what the server says to it.
-struct Failing(Box<[u8]>);
+/// The Sync of a group that failed; or, with an error, in the place of a request: something the server fails at in front of it. The client hears
+/// that error instead of what the server says to it.
+pub(super) struct FailedGroup(pub(super) Option<Box<[u8]>>);
 
-impl Load for Failing {
+impl Load for FailedGroup {
     fn compose(&mut self, session: &mut Session) -> Composing {
-        session.write_failing(self.0.clone());
+        if let Some(error) = &self.0 {
+            session.write_failing(error.clone());
+        }
         frontend::sync(&mut session.outgoing.bytes);
         session.feed.queue.push(Owed::pass(What::Sync));
         Composing::Done
@@ -121,7 +124,7 @@ impl Session {
         self.note_refused(refusal, 1);
         if self.held.is_some() && (self.group_open || self.status() == TxStatus::InTransaction) {
             self.deeds.next();
-            self.exchange(&mut Failing(refusal.bytes()), Wish::nothing()).await?;
+            self.exchange(&mut FailedGroup(Some(refusal.bytes())), Wish::nothing()).await?;
             return self.settle().await;
         }
         refusal.write(self.client.say());

@@ -26,39 +26,6 @@ use crate::{
 /// Most prepared statements of one client.
 pub(super) const MOST_NAMES: usize = 1 << 16;
 
-/// The Sync of a group that failed.
-pub(super) struct OwedSync;
-
-impl Load for OwedSync {
-    fn compose(&mut self, session: &mut Session) -> Composing {
-        frontend::sync(&mut session.outgoing.bytes);
-        session.feed.queue.push(Owed::pass(What::Sync));
-        Composing::Done
-    }
-
-    fn is_whole(&self) -> bool {
-        false
-    }
-
-    fn until(&self) -> Until {
-        Until::Settled
-    }
-
-    fn ends_cycle(&self) -> bool {
-        true
-    }
-
-    fn routes(&self, _: &Session) -> Vec<Route> {
-        Vec::new()
-    }
-
-    fn statements(&self) -> u32 {
-        0
-    }
-
-    fn consume(&mut self, _: &mut Session) {}
-}
-
 impl Load for Batch {
     fn rewind(&mut self) {
         (self.next, self.asked, self.poisoned) = (0, false, false);
