@@ -148,8 +148,6 @@ impl Deeds {
         let ddl = facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
         self.ddl |= ddl;
         self.redefines |= ddl && redefines(facts);
-        // What is created without a schema may be temporary, by the search_path; and pg_temp takes more than tables.
-        self.living |= facts.kind == Kind::Ddl;
         if facts.effects.is_empty() {
             return;
         }
@@ -292,6 +290,8 @@ impl Session {
         }
         self.deeds.note(facts);
         self.deeds.moves_names |= self.moves_names(facts);
+        // What is created without a schema may be temporary, by the search_path; and pg_temp takes more than tables.
+        self.deeds.living |= facts.kind == Kind::Ddl;
         if unseen::is_unseen_anyway(facts) {
             self.deeds.residue = true;
             return;
