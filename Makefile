@@ -1,6 +1,6 @@
 # One word per job. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-matrix lint bench bench-compare drivers fuzz-smoke docs clean
+.PHONY: help setup demo release test test-matrix lint bench bench-compare drivers fuzz-smoke docs clean
 
 CARGO ?= cargo
 PORT ?= 6432
@@ -14,6 +14,9 @@ setup: ## install what Debian has to give (quick when done before)
 demo: setup ## a private primary and two replicas behind pgsluice on port $(PORT); Ctrl-C removes everything
 	$(CARGO) build
 	target/debug/pgsluice demo --port $(PORT) $(ARGS)
+
+release: ## the executable to ship, target/ship/pgsluice: optimized by counts of a minute under load
+	@scripts/release.sh
 
 test: setup ## unit tests, and the black-box tests against real servers
 	$(CARGO) test --lib --bins --tests --examples

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what a bare Debian lacks, and says what it cannot install. `setup.sh` for building and testing,
-# `setup.sh matrix`, `setup.sh compare` and `setup.sh drivers` with what those need besides. Quick when nothing is missing.
+# `setup.sh matrix`, `compare`, `release` and `drivers` with what those need besides. Quick when nothing is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,12 @@ case $kind in
         unless npm npm
         ;;
     compare) packages="$packages python3 pgbouncer" ;;
+    release)
+        # Counts are read by the LLVM that wrote them; rustup's component llvm-tools will do as well.
+        sysroot=$(rustc --print sysroot 2>/dev/null || true)
+        ls "$sysroot"/lib/rustlib/*/bin/llvm-profdata >/dev/null 2>&1 ||
+            packages="$packages llvm-$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')"
+        ;;
     drivers)
         packages="$packages python3-venv libpq-dev"
         unless node nodejs
@@ -23,7 +29,7 @@ case $kind in
         unless mvn maven
         # Debian's go is older than pgx asks for; without one that is new enough the Go drivers are skipped, and that is said.
         ;;
-    *) echo "setup.sh: base, matrix, compare or drivers" >&2; exit 2 ;;
+    *) echo "setup.sh: base, matrix, compare, release or drivers" >&2; exit 2 ;;
 esac
 
 # apt PACKAGE...: as root, by sudo, or by whoever reads what to type.

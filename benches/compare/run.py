@@ -5,7 +5,7 @@ Everything is on loopback and thrown away afterwards: a primary and two replicas
 same pool size. pgsluice splits reads and writes and has its rules on; its reads go to the replicas, while
 the others only know the primary. With --single it gets the primary alone: equal work for all servers.
 
-A full run is recorded in benches/RESULTS.md; a partial one (--quick, --only, --targets), or one of an executable
+A full run is recorded in benches/RESULTS.md; a partial one (--quick, --only, --targets, --plain), or one of an executable
 that PGSLUICE_BIN names instead of a release build, only with --record.
 """
 
@@ -37,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two rounds of three seconds")
     parser.add_argument("--only", action="append", metavar="NAME", help="workloads by name or pattern (select-*); may be repeated")
     parser.add_argument("--targets", default="direct,pgbouncer,pgsluice", help="comma-separated; default: %(default)s")
+    parser.add_argument("--plain", action="store_true", help="measure what cargo build --release gives, not what make release gives")
     parser.add_argument("--single", action="store_true", help="pgsluice knows the primary only")
     parser.add_argument("--scale", type=int, default=10, help="pgbench scale")
     parser.add_argument("--clients", type=int, default=1000, help="idle clients of " + IDLE_MEMORY)
@@ -44,18 +45,22 @@ def arguments() -> argparse.Namespace:
     a = parser.parse_args()
     if a.quick:
         a.rounds, a.seconds = 2, 3
-    a.whole = not (a.quick or a.only or a.targets != parser.get_default("targets") or "PGSLUICE_BIN" in os.environ)
+    a.whole = not (a.quick or a.only or a.plain or a.targets != parser.get_default("targets") or "PGSLUICE_BIN" in os.environ)
     a.targets = a.targets.split(",")
     a.load = os.getloadavg()[1]  # of five minutes: others on the machine make the figures worth less
     return a
 
 
-def build() -> Path:
+def build(plain: bool) -> Path:
     if named := os.environ.get("PGSLUICE_BIN"):
         return Path(named)
-    print("building pgsluice (release)", flush=True)
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--bin", "pgsluice"], cwd=ROOT, check=True)
-    return ROOT / "target/release/pgsluice"
+    if plain:
+        print("building pgsluice (cargo build --release)", flush=True)
+        subprocess.run(["cargo", "build", "--release", "--quiet", "--bin", "pgsluice"], cwd=ROOT, check=True)
+        return ROOT / "target/release/pgsluice"
+    print("building pgsluice (make release)", flush=True)
+    subprocess.run(["scripts/release.sh"], cwd=ROOT, check=True)
+    return ROOT / "target/ship/pgsluice"
 
 
 class Proxies:
@@ -120,7 +125,7 @@ def main() -> int:
         raise BenchError(f"no workload is called {' or '.join(patterns)}; see --help")
     if with_memory:
         allow_files(a.clients)
-    binary = build() if "pgsluice" in a.targets else None
+    binary = build(a.plain) if "pgsluice" in a.targets else None
     with ExitStack() as stack:
         # User postgres walks through it, and PgBouncer reads its files as that user.
         directory = Path(tempfile.mkdtemp(prefix="pgsluice-compare-"))

@@ -118,20 +118,7 @@ pub(super) fn start(index: usize, inbox: Inbox, shared: &Arc<Shared>, brain: &Br
     // The runtime cannot leave the thread it is made on, so whether it could be made is told by a message.
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-        let buffers = Buffers::default();
-        let bulk = buffers.bulk();
-        // A worker that is about to sleep first lets whoever is ready run: they send it more meanwhile without having to wake it, and
-        // it finds several events where it would have found one. On a busy machine that is a tenth to a fifth more statements for
-        // less CPU each (benches/RESULTS.md); on an idle one it is a system call that returns at once. Not while a large result is
-        // under way: its server would fill a whole time slice before anybody reads what it has sent.
-        let built = Builder::new_current_thread()
-            .enable_all()
-            .on_thread_park(move || {
-                if !bulk.take() {
-                    thread::yield_now();
-                }
-            })
-            .build_local(LocalOptions::default());
+        let built = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         let runtime = match built {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -142,7 +129,7 @@ pub(super) fn start(index: usize, inbox: Inbox, shared: &Arc<Shared>, brain: &Br
         let _ = tell.send(Ok(()));
         let caps = Caps { parse, entries: SHAPES };
         let classifier = Classifier::new(key, functions, Arc::clone(&misroutes), caps);
-        let worker = Rc::new(Worker::new(index, shared, classifier, misroutes, metrics, buffers));
+        let worker = Rc::new(Worker::new(index, shared, classifier, misroutes, metrics, Buffers::default()));
         runtime.block_on(work(worker, inbox));
     })?;
     told.recv().map_err(io::Error::other)??;

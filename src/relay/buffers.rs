@@ -1,12 +1,6 @@
 //! A worker's buffers: one to read servers into, and a few to lend to clients that have something in flight.
 
-use std::{
-    cell::RefCell,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::cell::RefCell;
 
 /// Bytes read from a server at once. Large, so that a big result costs few system calls.
 const SCRATCH: usize = 128 * 1024;
@@ -23,22 +17,7 @@ pub struct Buffers {
     free: RefCell<Vec<Vec<u8>>>,
     inboxes: RefCell<Vec<Vec<u8>>>,
     scratch: RefCell<Box<[u8]>>,
-    bulk: Arc<Bulk>,
 }
-
-/// Has a worker read much at once since it was asked last? Then a large result is under way.
-#[derive(Debug, Default)]
-pub struct Bulk(AtomicBool);
-
-impl Bulk {
-    /// Asks, and forgets.
-    pub fn take(&self) -> bool {
-        self.0.swap(false, Relaxed)
-    }
-}
-
-/// This much at once is no answer to a small statement.
-const MUCH: usize = 16 * 1024;
 
 impl Default for Buffers {
     fn default() -> Self {
@@ -46,7 +25,6 @@ impl Default for Buffers {
             free: RefCell::default(),
             inboxes: RefCell::default(),
             scratch: RefCell::new(vec![0; SCRATCH].into_boxed_slice()),
-            bulk: Arc::default(),
         }
     }
 }
@@ -76,18 +54,6 @@ impl Buffers {
         let mut inboxes = self.inboxes.borrow_mut();
         if inbox.len() == LENT && inboxes.len() < FREE {
             inboxes.push(inbox);
-        }
-    }
-
-    /// Whether much is being read; for whoever decides how the worker waits.
-    pub fn bulk(&self) -> Arc<Bulk> {
-        Arc::clone(&self.bulk)
-    }
-
-    /// So many bytes were read from a server at once.
-    pub fn note_read(&self, bytes: usize) {
-        if bytes >= MUCH {
-            self.bulk.0.store(true, Relaxed);
         }
     }
 

@@ -10,7 +10,7 @@ mod feed;
 mod order;
 mod pump;
 
-pub use buffers::{Buffers, Bulk};
+pub use buffers::Buffers;
 pub use client::{Client, ClientGone};
 pub use feed::{Attempt, Feed, Misnamed, Violation};
 pub use order::{Ack, Asked, NO_SUCH, Names, Owed, ReplyQueue, Show, What};

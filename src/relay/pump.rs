@@ -191,7 +191,6 @@ impl Exchange<'_> {
             Poll::Ready(Err(e)) => return Poll::Ready(Some(Outcome::ServerLost(Some(e)))),
             Poll::Ready(Ok(n)) => n,
         };
-        self.buffers.note_read(n);
         if tail > 0 {
             scratch[..tail].copy_from_slice(&self.server.tail);
             self.server.tail.clear();
