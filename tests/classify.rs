@@ -1,55 +1,21 @@
 //! Every line of tests/data/classify/*.txt: a text, and what is to be known about it.
 //!
-//! `UPDATE_EXPECT=1 cargo test --test classify` writes what the code says into the files; read the difference.
+//! `UPDATE_EXPECT=1 cargo test --test classify` writes what the code says into the files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{fmt::Write, fs, path::Path, sync::Arc};
+use std::{fmt::Write, sync::Arc};
 
 use pgsluice::sql::{
     Caps, Classifier, Facts, Functions, HintTarget, Hints, Misroutes, ShapeKey, StringRules,
     facts::{Effect, Name, TxOptions, TxVerb},
 };
 
-const ARROW: &str = "  ⇒  ";
+mod lines;
 
 #[test]
 fn classify() {
-    let update = std::env::var_os("UPDATE_EXPECT").is_some();
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/classify");
-    let mut cases = 0;
-    let mut wrong = String::new();
-    let mut files: Vec<_> = fs::read_dir(&dir).unwrap().map(|f| f.unwrap().path()).collect();
-    files.sort();
-    for file in files.iter().filter(|f| f.extension().is_some_and(|e| e == "txt")) {
-        let text = fs::read_to_string(file).unwrap();
-        let mut new = String::new();
-        for (number, line) in text.lines().enumerate() {
-            if line.is_empty() || line.starts_with('#') {
-                new += line;
-                new += "\n";
-                continue;
-            }
-            cases += 1;
-            let (input, expected) = line.split_once(ARROW).unwrap_or((line, ""));
-            let found = judge(input);
-            if found != expected && !update {
-                writeln!(
-                    wrong,
-                    "{}:{}: {input}\n  expected {expected}\n  found    {found}",
-                    file.display(),
-                    number + 1
-                )
-                .unwrap();
-            }
-            writeln!(new, "{input}{ARROW}{found}").unwrap();
-        }
-        if update {
-            fs::write(file, new).unwrap();
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases >= 250, "only {cases} cases: are the files there?");
+    lines::check("classify", 250, |_, input| judge(input));
 }
 
 /// `␊` and `␍` stand for the ends of lines; `[off]` in front for standard_conforming_strings = off.

@@ -2,66 +2,31 @@
 //!
 //! `@ rename_table a = b`, `@ rename_column t.a = b`, `@ add_where t = condition`, `@ qualify_schema s` and `@ path a b` are rules
 //! up to the next empty line. `=` stands for a text that is not changed, `!` for one that is refused, and why.
-//! `UPDATE_EXPECT=1 cargo test --test rewrite` writes what the code says into the files; read the difference.
+//! `UPDATE_EXPECT=1 cargo test --test rewrite` writes what the code says into the files.
 
 #![cfg(feature = "pg_query")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{fmt::Write, fs, path::Path};
+use std::{fmt::Write, fs};
 
 use pgsluice::policy::rewrite::{Rewriting, Wanted};
 
-const ARROW: &str = "  ⇒  ";
+mod lines;
 
 #[test]
 fn rewrite() {
-    let update = std::env::var_os("UPDATE_EXPECT").is_some();
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rewrite");
-    let (mut cases, mut wrong) = (0, String::new());
-    let mut files: Vec<_> = fs::read_dir(&dir).unwrap().map(|f| f.unwrap().path()).collect();
-    files.sort();
-    for file in files.iter().filter(|f| f.extension().is_some_and(|e| e == "txt")) {
-        let text = fs::read_to_string(file).unwrap();
-        let (mut new, mut rules) = (String::new(), Rules::default());
-        for (number, line) in text.lines().enumerate() {
-            if line.is_empty() {
-                rules = Rules::default();
-            } else if let Some(rule) = line.strip_prefix("@ ") {
-                rules.add(rule);
-            }
-            if line.is_empty() || line.starts_with(['#', '@']) {
-                writeln!(new, "{line}").unwrap();
-                continue;
-            }
-            cases += 1;
-            let (input, expected) = line.split_once(ARROW).unwrap_or((line, ""));
-            let found = rules.rewrite(input);
-            if found != expected && !update {
-                let place = format!("{}:{}", file.display(), number + 1);
-                writeln!(wrong, "{place}: {input}\n  expected {expected}\n  found    {found}").unwrap();
-            }
-            writeln!(new, "{input}{ARROW}{found}").unwrap();
-        }
-        if update {
-            fs::write(file, new).unwrap();
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases >= 100, "only {cases} cases: are the files there?");
+    lines::check("rewrite", 100, |rules, input| Rules::of(rules).rewrite(input));
 }
 
 /// Whatever is asked of them, texts are changed right or refused; plain reads are never refused.
 #[test]
 fn all_texts_of_the_corpus() {
-    let mut rules = Rules::default();
-    for rule in ["add_where t = a = 1 or b = 2", "rename_table u = w", "qualify_schema app"] {
-        rules.add(rule);
-    }
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/classify");
+    let rules = Rules::of(&["add_where t = a = 1 or b = 2", "rename_table u = w", "qualify_schema app"]);
     let (mut changed, mut refused) = (0, String::new());
-    for file in fs::read_dir(corpus).unwrap() {
+    for file in fs::read_dir(lines::data("classify")).unwrap() {
         for line in fs::read_to_string(file.unwrap().path()).unwrap().lines() {
-            let Some((text, facts)) = line.split_once(ARROW).filter(|(text, _)| !text.starts_with(['#', '['])) else {
+            let Some((text, facts)) = line.split_once(lines::ARROW).filter(|(text, _)| !text.starts_with(['#', '[']))
+            else {
                 continue;
             };
             let new = rules.rewrite(text);
@@ -82,6 +47,12 @@ struct Rules {
 }
 
 impl Rules {
+    fn of(rules: &[&str]) -> Self {
+        let mut all = Self::default();
+        rules.iter().for_each(|rule| all.add(rule));
+        all
+    }
+
     fn add(&mut self, rule: &str) {
         let (action, rest) = rule.split_once(' ').unwrap();
         let pair = || rest.split_once(" = ").map(|(key, value)| (key.to_owned(), value.to_owned())).unwrap();
