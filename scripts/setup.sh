@@ -46,14 +46,20 @@ apt() {
     $as env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
 }
 
+# Has Debian such a package? `apt-cache show` also succeeds for a name that others only refer to.
+known() { apt-cache show "$1" 2>/dev/null | grep -q '^Package:'; }
+# A fresh machine has no lists to look into; whoever is not root is told below what is missing.
+lists() { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || apt-get update -q; }
+
 minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 [ -d "$HOME/.cargo/bin" ] && PATH="$HOME/.cargo/bin:$PATH"
-if ! command -v cargo >/dev/null && apt-cache show rustup >/dev/null 2>&1; then
+if ! command -v cargo >/dev/null && { known rustup || { lists && known rustup; }; }; then
     apt rustup ca-certificates
     rustup toolchain install stable --profile minimal --component rustfmt,clippy
 fi
 if ! command -v cargo >/dev/null; then
-    echo "setup: there is no cargo. Debian's is too old for this crate (Rust $minimum or newer); install rustup, then run" >&2
+    echo "setup: there is no cargo, and Debian's own is too old for this crate (Rust $minimum or newer). Install rustup (from version 13 on" >&2
+    echo "a package of Debian, else as its site says), then run this again after" >&2
     echo "    rustup toolchain install stable --component rustfmt,clippy" >&2
     exit 1
 fi
