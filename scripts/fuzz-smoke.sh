@@ -8,10 +8,22 @@ cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-60}
 long=
 if [ "${1:-}" = --long ]; then long=1; shift; fi
-rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
-cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
+# lacking WHAT COMMAND...: installs it, or says what to do.
+lacking() {
+    what=$1
+    shift
+    echo "fuzz: there is no $what: $*"
+    "$@" || { echo "fuzz: please install it where that works, and run this again" >&2; exit 1; }
+}
+command -v rustup >/dev/null || { echo "fuzz: a nightly toolchain is needed, and rustup to choose it: neither is here" >&2; exit 1; }
+rustup run nightly rustc --version >/dev/null 2>&1 || lacking "nightly toolchain" rustup toolchain install nightly --profile minimal
+cargo fuzz --version >/dev/null 2>&1 || lacking cargo-fuzz cargo install cargo-fuzz --locked
 
-[ $# -gt 0 ] || set -- $(cargo +nightly fuzz list)
+if [ $# -eq 0 ]; then
+    targets=$(cargo +nightly fuzz list)
+    # shellcheck disable=SC2086
+    set -- $targets
+fi
 for target in "$@"; do
     echo "fuzz: $target for $seconds s"
     # What a run finds goes to the first folder, which is not kept; the seeds are only read.
