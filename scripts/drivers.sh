@@ -7,7 +7,7 @@
 #   --target pgbouncer  session mode, to compare with
 #   --target direct     the primary itself: what the programs expect of PostgreSQL
 #   --url URL           something that runs already; no cluster is started
-#   --tls               pgsluice lets nobody in without TLS (PGSSLMODE=require)
+#   --tls               pgsluice lets nobody in without TLS (PGSSLMODE=require); programs that have none are skipped
 #
 # Packages are installed with pip, npm, go, mvn and cargo into .cache/drivers, in the versions pinned beside the
 # programs, once for each state of those files. A program with failed checks is run again on the primary itself, and
@@ -38,13 +38,17 @@ done
 mkdir -p "$logs"
 work=$(mktemp -d)
 proxy=
+program=
 
 stop_all() {
     trap - EXIT INT TERM
+    stop_program
     if [ -n "$proxy" ]; then kill "$proxy" 2>/dev/null; wait "$proxy" 2>/dev/null; fi
     "$root/scripts/cluster.sh" stop "$work/cluster"
     rm -rf "$work"
 }
+# It and whatever it has started.
+stop_program() { if [ -n "$program" ]; then kill -- -"$program" 2>/dev/null; fi; }
 trap stop_all EXIT
 trap 'exit 130' INT TERM
 
@@ -58,6 +62,9 @@ go_is_recent() { at_least "$(GOTOOLCHAIN=local go env GOVERSION | sed 's/^go//')
 rust_is_recent() { at_least "$(cargo --version | cut -d' ' -f2)" 1.94 || { echo "Rust 1.94 not installed"; return 1; }; }
 libpq_is_there() { [ -e "$(pg_config --includedir 2>/dev/null)/libpq-fe.h" ] || { echo "libpq-dev not installed"; return 1; }; }
 venv_works() { python3 -c 'import venv, ensurepip' 2>/dev/null || { echo "python3-venv not installed"; return 1; }; }
+
+# These two are built without TLS: it would take longer to compile than all the rest of them.
+can_tls() { case $tls,$1 in yes,tokio-postgres | yes,sqlx) echo "no TLS in its program"; return 1 ;; esac; }
 
 # once KIND PATH: installs, unless it succeeded before with the same file or the same files in that folder.
 once() {
@@ -83,30 +90,32 @@ prepare() {
         node-postgres | postgres.js | drizzle) needs node npm && once node node/package-lock.json ;;
         pgx | lib-pq | gorm) needs go && go_is_recent && once go go ;;
         pgjdbc | hibernate) needs java javac mvn && once jars jvm/pom.xml && once jvm jvm ;;
-        tokio-postgres | sqlx | diesel) needs cargo && rust_is_recent && libpq_is_there && once rust rust ;;
+        tokio-postgres | sqlx | diesel) can_tls "$1" && needs cargo && rust_is_recent && libpq_is_there && once rust rust ;;
         *) echo "unknown driver"; return 2 ;;
     esac
 }
 
-python() { PYTHONDONTWRITEBYTECODE=1 timeout "$limit" "$cache/venv/bin/python" -u "$source/python/$1"; }
+# In the group of its caller, not in one of its own.
+limited() { timeout --foreground "$limit" "$@"; }
+python() { PYTHONDONTWRITEBYTECODE=1 limited "$cache/venv/bin/python" -u "$source/python/$1"; }
 # node-postgres looks at the certificate whatever the mode.
-node_program() { NODE_EXTRA_CA_CERTS=${tls:+$work/server.crt} NODE_PATH=$cache/node/node_modules timeout "$limit" node --no-deprecation "$source/node/$1"; }
-java_program() { timeout "$limit" java -cp "$cache/classes:$cache/jars/*" "$1"; }
+node_program() { NODE_EXTRA_CA_CERTS=${tls:+$work/server.crt} NODE_PATH=$cache/node/node_modules limited node --no-deprecation "$source/node/$1"; }
+java_program() { limited java -cp "$cache/classes:$cache/jars/*" "$1"; }
 
 run() {
     case $1 in
-        psql | pgbench) timeout "$limit" "$source/$1.sh" ;;
+        psql | pgbench) limited "$source/$1.sh" ;;
         psycopg) python psycopg3.py ;;
         psycopg2 | asyncpg | sqlalchemy | django) python "$1_checks.py" ;;
         node-postgres) node_program node_postgres.js ;;
         postgres.js) node_program postgres_js.js ;;
         drizzle) node_program drizzle.js ;;
-        pgx | gorm) timeout "$limit" "$cache/go/$1" ;;
-        lib-pq) timeout "$limit" "$cache/go/libpq" ;;
+        pgx | gorm) limited "$cache/go/$1" ;;
+        lib-pq) limited "$cache/go/libpq" ;;
         pgjdbc) java_program PgjdbcChecks ;;
         hibernate) java_program HibernateChecks ;;
-        tokio-postgres) timeout "$limit" "$cache/rust/debug/tokio_postgres" ;;
-        sqlx | diesel) timeout "$limit" "$cache/rust/debug/$1" ;;
+        tokio-postgres) limited "$cache/rust/debug/tokio_postgres" ;;
+        sqlx | diesel) limited "$cache/rust/debug/$1" ;;
     esac
 }
 
@@ -224,8 +233,14 @@ fi
 # attempt DRIVER LOG URL: the program's lines go to LOG; an end that is none of its own becomes a failed line.
 attempt() {
     local log=$2 code
-    PGSLUICE_URL=$3 run "$1" >"$log" 2>"$log.err"
+    set -m # a process group of its own; and waited for, so that Ctrl-C is heard at once
+    PGSLUICE_URL=$3 run "$1" >"$log" 2>"$log.err" </dev/null &
+    program=$!
+    set +m
+    wait "$program"
     code=$?
+    stop_program
+    program=
     if [ $code = 124 ]; then
         echo "FAIL no end within $limit s, after: $(tail -1 "$log")" >>"$log"
     elif [ $code != 0 ] && ! grep -q '^FAIL ' "$log" || ! grep -q '^ok ' "$log"; then

@@ -4,10 +4,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"time"
 
 	"github.com/lib/pq"
@@ -18,13 +21,15 @@ const table = "drv_libpq"
 
 var ctx = context.Background()
 
-// Every option that people set, and that no TLS is there.
+// The URL with more options. Unlike the other drivers this one wants TLS unless it is told otherwise.
+func with(options map[string]string) string {
+	all := map[string]string{"sslmode": cmp.Or(os.Getenv("PGSSLMODE"), "disable")}
+	maps.Copy(all, options)
+	return With(all)
+}
+
 func open(options map[string]string) *sql.DB {
-	all := map[string]string{"sslmode": "disable"}
-	for name, value := range options {
-		all[name] = value
-	}
-	return Got(sql.Open("postgres", With(all)))
+	return Got(sql.Open("postgres", with(options)))
 }
 
 // Of a database, a connection or a transaction.
@@ -50,14 +55,14 @@ func failing(q querier, text string, args ...any) error {
 func main() {
 	db := open(nil)
 	db.SetMaxOpenConns(30)
-	with := func(name string, run func()) One { return One{Name: name, Run: run} }
+	check := func(name string, run func()) One { return One{Name: name, Run: run} }
 	Run([]One{
-		with("login, ping, DDL", func() {
+		check("login, ping, DDL", func() {
 			Must(db.Ping())
 			Equal(value[string](db, "select current_user"), "app")
 			exec(db, "drop table if exists "+table+"; create table "+table+" (id int primary key, name text, tags text[])")
 		}),
-		with("parameters in two round trips and in one (binary_parameters=yes)", func() {
+		check("parameters in two round trips and in one (binary_parameters=yes)", func() {
 			for _, binary := range []string{"no", "yes"} {
 				db := open(map[string]string{"binary_parameters": binary})
 				for i := range 100 {
@@ -77,7 +82,7 @@ func main() {
 				Must(db.Close())
 			}
 		}),
-		with("1000 questions of 50 goroutines over few connections", func() {
+		check("1000 questions of 50 goroutines over few connections", func() {
 			db := open(nil)
 			defer db.Close()
 			db.SetMaxOpenConns(20)
@@ -87,7 +92,7 @@ func main() {
 				}
 			})
 		}),
-		with("prepared statements, used often, closed", func() {
+		check("prepared statements, used often, closed", func() {
 			for _, binary := range []string{"no", "yes"} {
 				db := open(map[string]string{"binary_parameters": binary})
 				for round := range 3 {
@@ -102,7 +107,7 @@ func main() {
 				Must(db.Close())
 			}
 		}),
-		with("transactions, isolation, read only, a failed one", func() {
+		check("transactions, isolation, read only, a failed one", func() {
 			tx := Got(db.Begin())
 			exec(tx, "insert into "+table+" values ($1)", 1)
 			exec(tx, "savepoint s")
@@ -126,7 +131,7 @@ func main() {
 				panic("a failed transaction was committed")
 			}
 		}),
-		with("COPY in by CopyIn; one that fails", func() {
+		check("COPY in by CopyIn; one that fails", func() {
 			load := func(from, to int) error {
 				tx := Got(db.Begin())
 				defer tx.Rollback()
@@ -146,7 +151,7 @@ func main() {
 			Fails(load(1000, 1001), "23505")
 			Equal(value[int](db, "select count(*) from "+table+" where id >= 1000"), 5000)
 		}),
-		with("rows closed early, several result sets, notices", func() {
+		check("rows closed early, several result sets, notices", func() {
 			rows := Got(db.Query("select generate_series(1, 100000)"))
 			rows.Next()
 			Must(rows.Close())
@@ -155,14 +160,14 @@ func main() {
 			}
 			Equal(rows.NextResultSet(), true)
 			Must(rows.Close())
-			base := Got(pq.NewConnector(With(map[string]string{"sslmode": "disable"})))
+			base := Got(pq.NewConnector(with(nil)))
 			heard := ""
 			noticed := sql.OpenDB(pq.ConnectorWithNoticeHandler(base, func(e *pq.Error) { heard = e.Message }))
 			exec(noticed, "do $$ begin raise notice 'hello'; end $$")
 			Equal(heard, "hello")
 			Must(noticed.Close())
 		}),
-		with("a context cancels within seconds, the session goes on", func() {
+		check("a context cancels within seconds, the session goes on", func() {
 			Within(5*time.Second, func() {
 				limited, done := context.WithTimeout(ctx, 300*time.Millisecond)
 				defer done()
@@ -173,8 +178,8 @@ func main() {
 			})
 			Equal(value[int](db, "select 5"), 5)
 		}),
-		with("LISTEN and NOTIFY by a Listener, its pings", func() {
-			listener := pq.NewListener(With(map[string]string{"sslmode": "disable"}), time.Second, time.Minute, nil)
+		check("LISTEN and NOTIFY by a Listener, its pings", func() {
+			listener := pq.NewListener(with(nil), time.Second, time.Minute, nil)
 			defer listener.Close()
 			Must(listener.Listen("drv_libpq"))
 			Must(listener.Ping())
@@ -187,7 +192,7 @@ func main() {
 			}
 			Must(listener.Unlisten("drv_libpq"))
 		}),
-		with("options: names, settings, options=-c, timeouts, target_session_attrs, wrong ones", func() {
+		check("options: names, settings, options=-c, timeouts, target_session_attrs, wrong ones", func() {
 			for _, options := range []map[string]string{
 				{"application_name": "drv", "search_path": "pg_catalog", "statement_timeout": "7000"},
 				{"fallback_application_name": "drv", "options": "-c search_path=pg_catalog -c statement_timeout=7s", "connect_timeout": "5"},
@@ -208,7 +213,7 @@ func main() {
 			Fails(open(map[string]string{"no_such_setting": "1"}).Ping(), "42704")
 			Fails(open(map[string]string{"password": "wrong"}).Ping(), "28P01")
 		}),
-		with("statement_timeout, a lost session: the pool goes on", func() {
+		check("statement_timeout, a lost session: the pool goes on", func() {
 			db := open(map[string]string{"statement_timeout": "200"})
 			Within(5*time.Second, func() { Fails(failing(db, "select pg_sleep(30)"), "57014") })
 			if failing(db, "select pg_terminate_backend(pg_backend_pid())") == nil {
@@ -219,7 +224,7 @@ func main() {
 			}
 			Must(db.Close())
 		}),
-		with("temporary tables and settings stay with their session", func() {
+		check("temporary tables and settings stay with their session", func() {
 			one, other := Got(db.Conn(ctx)), Got(db.Conn(ctx))
 			exec(one, "create temporary table drv_temp (v int); insert into drv_temp values (1); set work_mem = '11MB'")
 			Fails(failing(other, "select * from drv_temp"), "42P01")
@@ -231,7 +236,7 @@ func main() {
 			Must(one.Close())
 			Must(other.Close())
 		}),
-		with("read your writes, 200 times", func() {
+		check("read your writes, 200 times", func() {
 			for i := 40000; i < 40200; i++ {
 				c := Got(db.Conn(ctx))
 				exec(c, "set synchronous_commit = local") // replicas may lag
@@ -240,7 +245,7 @@ func main() {
 				Must(c.Close())
 			}
 		}),
-		with("30 clients at once, each sees its own answers", func() {
+		check("30 clients at once, each sees its own answers", func() {
 			Together(30, func(id int) {
 				c := Got(db.Conn(ctx))
 				name := fmt.Sprint("client ", id)
