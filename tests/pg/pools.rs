@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::{
     Case, cases,
+    client::{Client, Login},
+    frontend,
     lifecycle::http,
+    prepared::{parse, run},
     world::{Proxy, Setup, World, eventually},
 };
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("pools", Pgsluice:
-        counters_tell_the_truth, idle_connections_are_closed, old_connections_are_not_lent, servers_over_unix_sockets))
+        counters_tell_the_truth, idle_connections_are_closed, old_connections_are_not_lent, servers_over_unix_sockets,
+        a_query_in_a_pipeline_leaves_a_sound_server))
 }
 
 /// Counters and gauges whose name begins like this, those at zero left out, by their text in the page.
@@ -124,4 +128,38 @@ fn servers_over_unix_sockets(world: &World) {
         client.query("select v from t where id = 1");
         client.route().role == "replica"
     });
+}
+
+/// A Query may come behind extended messages without their Sync. PostgreSQL 18 does not commit at a Sync that follows, and gives an error
+/// to whoever comes next; here that would be another client.
+fn a_query_in_a_pipeline_leaves_a_sound_server(world: &World) {
+    world.prepare("create table piped(i int)");
+    let port = world.proxy(&Setup::default().size(1).primary_only()).port;
+    let login = || Client::login(port, &Login::default()).unwrap_or_else(|trouble| panic!("login: {trouble}"));
+    let (mut client, mut next) = (login(), login());
+    let (query, sync) = (frontend::query("select 1"), frontend::sync());
+    let ends: [(usize, Vec<Vec<u8>>); 4] = [
+        (2, vec![[query.clone(), sync.clone()].concat()]),
+        (2, vec![query.clone(), sync.clone()]),
+        (2, vec![query.clone(), [frontend::close(b'S', "nosuch"), sync.clone()].concat()]),
+        (3, vec![query.clone(), query.clone(), sync.clone()]),
+    ];
+    for (n, (answers, writes)) in ends.into_iter().enumerate() {
+        let insert = [parse("", "insert into piped values (1)"), run("")].concat();
+        client.send(&[insert, writes[0].clone()].concat()).expect("sent");
+        let (mut reply, mut trouble) = client.recv_until(b'Z', answers + 1 - writes.len());
+        for write in &writes[1..] {
+            assert!(trouble.is_none(), "{n}: {}", reply.letters());
+            client.send(write).expect("sent");
+            (reply, trouble) = client.recv_until(b'Z', 1);
+        }
+        assert_eq!((reply.status(), trouble.is_none()), (Some('I'), true), "{n}: {}", reply.letters());
+        assert_eq!(next.value("select count(*) from piped"), (n + 1).to_string(), "{n}");
+        assert_eq!(client.value("select count(*) from piped"), (n + 1).to_string(), "{n}");
+    }
+    let steady = frontend::query("begin; insert into piped values (2)");
+    assert_eq!(client.ask(&steady).status(), Some('T'));
+    assert_eq!(client.ask(&sync).status(), Some('T'));
+    assert_eq!(client.status_after("rollback"), 'I');
+    assert_eq!(next.value("select count(*) from piped where i = 2"), "0");
 }

@@ -42,7 +42,11 @@ impl Load for Batch {
     }
 
     fn compose(&mut self, session: &mut Session) -> Composing {
-        session.group_open = true;
+        let begins = !std::mem::replace(&mut session.group_open, true);
+        let idle = |item: &Item| matches!(item.tag, tag::CLOSE | tag::SYNC | tag::FLUSH);
+        if begins && session.status() == TxStatus::InTransaction && self.items.iter().all(idle) {
+            session.wake_transaction();
+        }
         while let Some(item) = self.items.get(self.next) {
             // Behind an error of the server's, which can only be there if it was asked something in between, or of ours.
             if item.tag == tag::SYNC || !(self.poisoned || session.feed.skipping) {
@@ -117,6 +121,18 @@ pub(super) enum Composed {
 }
 
 impl Session {
+    /// A Query behind extended messages without their Sync runs in the transaction that those have begun. From version 18 on that is an
+    /// implicit block (postgres.c, start_xact_command): such a Query ends with T, and a Sync that comes next with I, but commits
+    /// nothing, and whoever has the next statement is told XX000. With a message in front of it that begins a command, that Sync commits.
+    /// Anywhere else such a message does nothing.
+    fn wake_transaction(&mut self) {
+        frontend::parse(&mut self.outgoing.bytes, b"", b"", &[]);
+        self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
+        if let Some(server) = self.server() {
+            server.unnamed = None;
+        }
+    }
+
     /// Writes one message for the held server, and notes what is owed for it.
     pub(super) fn compose_item(&mut self, item: &Item, asked: bool) -> Composed {
         if let Some(refusal) = &item.refused {
