@@ -372,6 +372,7 @@ public class PgjdbcChecks extends Harness {
     }
 
     public static void main(String[] arguments) throws Exception {
+        PgjdbcRough.add();
         run(CHECKS, () -> { try (Connection c = connect("")) { run(c, "drop table if exists " + TABLE); } });
     }
 }

@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
+import psycopg3_rough  # noqa: F401  its checks come first
 from harness import URL, WHERE, check, fails, run, within
 from psycopg import errors
 from psycopg_pool import ConnectionPool
