@@ -8,7 +8,7 @@ const { and, count, eq, gt, inArray, relations, sql, sum } = require('drizzle-or
 const { integer, jsonb, pgSchema, serial, text, timestamp } = require('drizzle-orm/pg-core');
 const { Pool } = require('pg');
 const postgres = require('postgres');
-const { connectionString, run } = require('./harness');
+const { connectionString, run, ssl } = require('./harness');
 
 const space = pgSchema('drv_drizzle');
 const kind = space.enum('kind', ['novel', 'poems']);
@@ -100,7 +100,7 @@ const checks = {
 
 async function main() {
   const pool = new Pool({ connectionString, max: 10 });
-  const client = postgres(connectionString, { max: 10, onnotice: () => {} });
+  const client = postgres(connectionString, { ssl, max: 10, onnotice: () => {} });
   for (const [name, db, { migrate }] of [
     ['node-postgres', require('drizzle-orm/node-postgres').drizzle(pool, { schema }), require('drizzle-orm/node-postgres/migrator')],
     ['postgres.js', require('drizzle-orm/postgres-js').drizzle(client, { schema }), require('drizzle-orm/postgres-js/migrator')],

@@ -2,6 +2,8 @@
 'use strict';
 
 const connectionString = process.env.PGSLUICE_URL;
+/** For postgres.js, which does not read PGSSLMODE. */
+const ssl = process.env.PGSSLMODE === 'require' ? 'require' : false;
 
 /** Each check has a minute; one that failed does not end the rest. */
 async function run(checks, open) {
@@ -21,4 +23,4 @@ async function run(checks, open) {
   }
 }
 
-module.exports = { connectionString, run };
+module.exports = { connectionString, run, ssl };

@@ -6,13 +6,13 @@ const assert = require('node:assert/strict');
 const { Readable } = require('node:stream');
 const { pipeline } = require('node:stream/promises');
 const postgres = require('postgres');
-const { connectionString, run } = require('./harness');
+const { connectionString, run, ssl } = require('./harness');
 
 const quiet = { onnotice: () => {} };
 const fails = (promise, code) => assert.rejects(promise, { code });
 
 async function connected(work, options) {
-  const sql = postgres(connectionString, { max: 1, ...quiet, ...options });
+  const sql = postgres(connectionString, { ssl, max: 1, ...quiet, ...options });
   try {
     return await work(sql);
   } finally {
