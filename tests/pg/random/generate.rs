@@ -143,8 +143,8 @@ impl Maker {
                 self.run(portal, out);
             }
             80..=84 => out.push(Message::Describe(b'S', self.dice.pick(NAMES).to_owned())),
-            85..=87 => out.push(Message::Describe(b'P', portal)),
-            88..=91 => out.push(Message::Execute(portal, 0)),
+            85..=87 => out.push(Message::Describe(b'P', bound(portal, out))),
+            88..=91 => out.push(Message::Execute(bound(portal, out), 0)),
             92..=97 => {
                 let name = self.dice.pick(NAMES);
                 self.statements.remove(name);
@@ -284,4 +284,11 @@ impl Maker {
             }
         }
     }
+}
+
+/// The unnamed portal only where the same group has bound it. A Query that fails while it runs leaves its own under that name until the
+/// transaction ends, with a plan whose memory is gone (postgres.c, exec_simple_query), and an Execute of it may crash the server.
+fn bound(portal: String, group: &[Message]) -> String {
+    let is_bound = group.iter().any(|message| matches!(message, Message::Bind { portal, .. } if portal.is_empty()));
+    if portal.is_empty() && !is_bound { "p1".to_owned() } else { portal }
 }
