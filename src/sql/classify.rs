@@ -243,8 +243,11 @@ impl Classifier {
             Encoding::HidesAscii if !text.is_ascii() => {
                 Some("client_encoding in which ASCII may be half of a character")
             }
+            Encoding::KeepsAscii if !text.is_ascii() && !shape::names_are_ascii(text, rules) => {
+                Some("names outside of ASCII while client_encoding is not UTF8")
+            }
             _ if outline.misread => Some("backslash in a string while standard_conforming_strings is off"),
-            Encoding::Plain | Encoding::HidesAscii => None,
+            Encoding::Utf8 | Encoding::KeepsAscii | Encoding::HidesAscii => None,
         };
         if let Some(why) = misread {
             let facts = Facts::unparsable(why);
@@ -271,7 +274,7 @@ impl Classifier {
                 missing: false,
             };
         }
-        let facts = parse::facts(text, &self.functions);
+        let facts = self.parse(text, rules);
         let answer = self.answer(outline.shape, facts, outline.hints);
         // Whether a text can be parsed may depend on its literals as well (`float(60)`, `U&'\x'`).
         if answer.known.facts.needs_literals || answer.path == ClassifyPath::Unparsable {
@@ -283,6 +286,20 @@ impl Classifier {
             self.shapes.insert(outline.shape, Entry::Facts(Rc::clone(&answer.known)));
         }
         answer
+    }
+
+    /// Values that are not UTF-8 are of no concern to a text's facts, unless those hang on them.
+    fn parse(&self, text: &[u8], rules: StringRules) -> Facts {
+        if rules.encoding != Encoding::KeepsAscii || text.is_ascii() {
+            return parse::facts(text, &self.functions);
+        }
+        let legible: Vec<u8> = text.iter().map(|byte| if byte.is_ascii() { *byte } else { b'?' }).collect();
+        let facts = parse::facts(&legible, &self.functions);
+        if !facts.needs_literals {
+            return facts;
+        }
+        const WHY: &str = "values outside of ASCII that decide what it does, while client_encoding is not UTF8";
+        Facts { needs_literals: true, ..Facts::unparsable(WHY) }
     }
 
     /// For facts that a session keeps (a prepared statement): the same, unless a replica has refused them since.

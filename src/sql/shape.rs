@@ -34,7 +34,7 @@ impl ShapeKey {
     /// Stands for one exact text; no token stream is written like it.
     pub(super) fn exact(&self, text: &[u8], rules: StringRules) -> Shape {
         let mut hasher = SipHasher13::new_with_key(&self.0);
-        hasher.write(&[EXACT, u8::from(rules.standard_conforming_strings)]);
+        hasher.write(&[EXACT, u8::from(rules.standard_conforming_strings), rules.encoding as u8]);
         hasher.write(text);
         Shape(hasher.finish128().as_u128())
     }
@@ -81,6 +81,7 @@ const UNTERMINATED: u8 = 16;
 const ESCAPE_CHARACTER: u8 = 17;
 const LOOSE_STRINGS: u8 = 18;
 const EXACT: u8 = 19;
+const WILD_TEXT: u8 = 20;
 
 /// Reads `text` once. `scratch` is only there to be used again: its content does not matter.
 pub(super) fn outline(text: &[u8], rules: StringRules, key: &ShapeKey, scratch: &mut Vec<u8>) -> Outline {
@@ -114,6 +115,7 @@ pub(super) fn outline(text: &[u8], rules: StringRules, key: &ShapeKey, scratch: 
             TokenKind::QuotedName => out.counted(NAME, bytes),
             TokenKind::UnicodeName => out.counted(UNICODE_NAME, bytes),
             TokenKind::Text if escape_character => out.counted(ESCAPE_CHARACTER, bytes),
+            TokenKind::Text | TokenKind::NationalText if may_be_wild(bytes, rules) => out.counted(WILD_TEXT, bytes),
             TokenKind::Text => out.tag(TEXT),
             TokenKind::NationalText => out.tag(NATIONAL_TEXT),
             TokenKind::Bits => out.tag(BITS),
@@ -131,6 +133,57 @@ pub(super) fn outline(text: &[u8], rules: StringRules, key: &ShapeKey, scratch: 
         // There was not room for all of it after all: not a shape to be believed.
         None => Outline { shape: key.exact(text, rules), hints: hints.found(), misread: true },
     }
+}
+
+/// May a literal consist of `%` alone? As a pattern it matches everything, which facts hang on, so it is no value. The literal itself
+/// is written then: that its escapes may say something else does no harm.
+#[inline]
+fn may_be_wild(literal: &[u8], rules: StringRules) -> bool {
+    match literal {
+        [b'\'', b'%' | b'\\' | b'\'' | b' ' | b'\t' | b'\r' | b'\n', ..] => {
+            is_wild(literal, !rules.standard_conforming_strings)
+        }
+        [b'\'', ..] => false,
+        [b'n' | b'N', rest @ ..] => is_wild(rest, !rules.standard_conforming_strings),
+        [b'e' | b'E', rest @ ..] => is_wild(rest, true),
+        // What escapes in it depends on a word behind it.
+        [b'u' | b'U', ..] => true,
+        _ => {
+            let body = literal.splitn(3, |byte| *byte == b'$').nth(2).unwrap_or_default();
+            let percents = body.iter().take_while(|byte| **byte == b'%').count();
+            percents > 0 && body.get(percents) == Some(&b'$')
+        }
+    }
+}
+
+/// Quotes included: it may go on in the next line, behind comments.
+fn is_wild(quoted: &[u8], escapes: bool) -> bool {
+    let mut at = 0;
+    let mut some = false;
+    while let Some(&byte) = quoted.get(at) {
+        match byte {
+            b'%' => some = true,
+            b'\'' | b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c => {}
+            b'-' if quoted.get(at + 1) == Some(&b'-') => {
+                at += quoted.iter().skip(at).take_while(|byte| !matches!(byte, b'\r' | b'\n')).count();
+                continue;
+            }
+            b'\\' if escapes => some = true,
+            b'0'..=b'9' | b'x' | b'u' | b'U' if escapes => {}
+            _ => return false,
+        }
+        at += 1;
+    }
+    some
+}
+
+/// Are only values and comments outside of ASCII?
+pub(super) fn names_are_ascii(text: &[u8], rules: StringRules) -> bool {
+    let is_name = |kind| {
+        !matches!(kind, TokenKind::Text | TokenKind::NationalText | TokenKind::BlockComment | TokenKind::LineComment)
+    };
+    let mut tokens = Tokens::new(text, rules).filter(|token| is_name(token.kind));
+    tokens.all(|token| text.get(token.start..token.end).unwrap_or_default().is_ascii())
 }
 
 /// Words are copied this many bytes at a time: most need one step, without a call.
@@ -210,6 +263,10 @@ mod tests {
             ("select * from t where a = 1", "SELECT  *\nFROM t WHERE a=234 -- x"),
             ("select 'a', E'b\\'', $$c$$", "select /* ; */ '', 'it''s', $x$;$x$"),
             ("select 1.5, B'01'", "select 0x1F, X'ff'"),
+            ("a like 'x%'", "a like '%x'"),
+            ("a = ''", "a = ' b'"),
+            ("a = E'b%'", "a = 'c'"),
+            ("a = $$ $$", "a = $x$ % $x$"),
         ] {
             assert_eq!(shape(a), shape(b), "{a} | {b}");
         }
@@ -231,6 +288,14 @@ mod tests {
             ("select 'a'", "select 'a"),
             ("select -1", "select 1"),
             ("select U&'a'", "select u&a"),
+            ("a like '%'", "a like 'x'"),
+            ("a like '%%'", "a like '%x'"),
+            ("a like E'\\x25'", "a like E'\\n'"),
+            ("a like $$%$$", "a like $$x$$"),
+            ("a like $q$%$q$", "a like $q$x$q$"),
+            ("a like '%' -- x\n '%'", "a like '%' -- x\n 'y'"),
+            ("a like U&'\\0025'", "a like U&'\\0026'"),
+            ("a like N'%'", "a like N'b'"),
         ] {
             assert_ne!(shape(a), shape(b), "{a} | {b}");
         }

@@ -54,6 +54,32 @@ fn what_cannot_be_read_is_not_remembered_by_shape() {
     assert_eq!(all.classify(b"select 'b'", sjis).path, ClassifyPath::Table);
 }
 
+/// Whether a sibling in ASCII was seen before or not.
+#[test]
+fn another_encoding_is_read_as_far_as_it_is_certain() {
+    let latin1 = StringRules { encoding: Encoding::of("latin1"), ..StringRules::default() };
+    for (text, sibling, read) in [
+        (&b"delete from t where a = '\xe9'"[..], &b"delete from t where a = 'e'"[..], true),
+        (b"select 1 -- \xe9", b"select 1", true),
+        (b"select 1 from caf\xe9", b"select 1 from cafe", false),
+        (b"select 1 from \"caf\xe9\"", b"select 1 from \"cafe\"", false),
+        // In UTF-8 this is another name than the server will see.
+        ("select 1 from café".as_bytes(), b"select 1 from cafe", false),
+        (b"do $$ begin perform '\xe9'; end $$", b"do $$ begin perform 'e'; end $$", false),
+        (b"select set_config('\xe9', '', false)", b"select set_config('e', '', false)", false),
+        (b"select '\xe9' or 1 = 1", b"select 'x' or 1 = 1", true),
+    ] {
+        let shown = String::from_utf8_lossy(text);
+        let first = classifier(10).classify(text, latin1).known;
+        let mut all = classifier(10);
+        ask(&mut all, std::str::from_utf8(sibling).expect("ASCII"));
+        let second = all.classify(text, latin1).known;
+        assert_eq!(first.facts.error.is_none(), read, "{shown}");
+        assert_eq!(second.facts.error.is_none(), read, "{shown} behind its sibling");
+        assert_eq!(first.facts.acts, second.facts.acts, "{shown}");
+    }
+}
+
 #[test]
 fn the_memory_is_bounded() {
     let mut all = classifier(16);

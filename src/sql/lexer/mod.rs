@@ -19,13 +19,15 @@ pub struct StringRules {
     pub encoding: Encoding,
 }
 
-/// What an ASCII byte is in the client's text.
+/// What a byte is in the client's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// Itself, wherever it stands.
+    /// Part of UTF-8.
     #[default]
-    Plain,
-    /// Perhaps the second half of a character, so quotes and backslashes cannot be told without decoding.
+    Utf8,
+    /// An ASCII byte is itself, wherever it stands; others are nobody knows which character.
+    KeepsAscii,
+    /// An ASCII byte is perhaps the second half of a character, so quotes and backslashes cannot be told without decoding.
     HidesAscii,
 }
 
@@ -33,13 +35,20 @@ impl Encoding {
     /// Of a value of `client_encoding`. PostgreSQL allows such encodings for clients only (documentation, "Character Set Support").
     pub fn of(client_encoding: &str) -> Self {
         const HIDE: [&str; 7] = ["BIG5", "GB18030", "GBK", "JOHAB", "SHIFT_JIS_2004", "SJIS", "UHC"];
-        if HIDE.iter().any(|name| client_encoding.eq_ignore_ascii_case(name)) { Self::HidesAscii } else { Self::Plain }
+        // SQL_ASCII: bytes go as they are into a database that is mostly UTF-8.
+        const UTF8: [&str; 3] = ["UTF8", "UNICODE", "SQL_ASCII"];
+        let is_one_of = |names: &[&str]| names.iter().any(|name| client_encoding.eq_ignore_ascii_case(name));
+        match () {
+            () if is_one_of(&HIDE) => Self::HidesAscii,
+            () if is_one_of(&UTF8) => Self::Utf8,
+            () => Self::KeepsAscii,
+        }
     }
 }
 
 impl Default for StringRules {
     fn default() -> Self {
-        Self { standard_conforming_strings: true, encoding: Encoding::Plain }
+        Self { standard_conforming_strings: true, encoding: Encoding::Utf8 }
     }
 }
 

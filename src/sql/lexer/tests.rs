@@ -1,6 +1,6 @@
 use super::*;
 
-const OFF: StringRules = StringRules { standard_conforming_strings: false, encoding: Encoding::Plain };
+const OFF: StringRules = StringRules { standard_conforming_strings: false, encoding: Encoding::Utf8 };
 
 fn tokens(text: &str, rules: StringRules) -> Vec<&str> {
     Tokens::new(text.as_bytes(), rules).filter_map(|t| text.get(t.start..t.end)).collect()

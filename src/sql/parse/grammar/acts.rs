@@ -7,7 +7,7 @@ use pg_query::{
 
 use super::{
     crossing, target,
-    truth::{self, Judged},
+    truth::{self, Judged, Known},
     walk::{Read, Walk, word},
 };
 use crate::sql::facts::{Act, Clause, Marks, Verb};
@@ -138,10 +138,11 @@ impl Walk<'_> {
             self.acts.mark(Marks::CROSS_JOIN);
         }
         self.in_scope(query.with_clause.as_ref(), NodeRef::SelectStmt(query), None);
-        let table = match query.from_clause.as_slice() {
+        let only = match query.from_clause.as_slice() {
             [Node { node: Some(NodeEnum::RangeVar(table)) }] => Some(table),
             _ => None,
         };
+        let table = Known { only, ..Known::default() };
         let filter = self.filter(query.where_clause.as_deref(), table);
         if let Some(having) = query.having_clause.as_deref() {
             self.condition(having, table);
@@ -162,20 +163,25 @@ impl Walk<'_> {
 
     /// The filter of UPDATE and DELETE.
     pub(super) fn modify_act(&mut self, condition: Option<&Node>, others: &[Node], target: Option<&RangeVar>) {
-        let filter = self.choice(condition, target.filter(|_| others.is_empty()), target);
+        let twins = target.map(|target| target::twins(target, others)).unwrap_or_default();
+        let known = Known { only: target.filter(|_| others.is_empty()), target, twins: &twins };
+        let filter = self.choice(condition, known, target);
         self.acts.clauses(filter, Clause::NotApplicable);
     }
 
     /// The filter of MERGE, if it updates or deletes: of the clause that has the least of one.
     pub(super) fn merge_act(&mut self, merge: &protobuf::MergeStmt) {
         let target = merge.relation.as_ref();
-        let joined = self.choice(merge.join_condition.as_deref(), None, target);
+        let source = merge.source_relation.as_deref().map(std::slice::from_ref).unwrap_or_default();
+        let twins = target.map(|target| target::twins(target, source)).unwrap_or_default();
+        let known = Known { only: None, target, twins: &twins };
+        let joined = self.choice(merge.join_condition.as_deref(), known, target);
         let mut filter = Clause::NotApplicable;
         for clause in merge.merge_when_clauses.iter().filter_map(|node| match node.node.as_ref()? {
             NodeEnum::MergeWhenClause(clause) => Some(clause),
             _ => None,
         }) {
-            let own = self.choice(clause.condition.as_deref(), None, target);
+            let own = self.choice(clause.condition.as_deref(), known, target);
             let changes = [CmdType::CmdUpdate as i32, CmdType::CmdDelete as i32].contains(&clause.command_type);
             let of_all_others = clause.match_kind == MergeMatchKind::MergeWhenNotMatchedBySource as i32;
             if changes {
@@ -187,7 +193,7 @@ impl Walk<'_> {
 
     /// Does a condition choose among the rows of the target? One that names none of their columns hits all of them or none; it is none
     /// for certain only if constants say so.
-    fn choice(&mut self, condition: Option<&Node>, table: Option<&RangeVar>, target: Option<&RangeVar>) -> Clause {
+    fn choice(&mut self, condition: Option<&Node>, table: Known<'_>, target: Option<&RangeVar>) -> Clause {
         let Some(condition) = condition else { return Clause::Missing };
         let judged = self.judged(condition, table);
         if judged.always || target.is_none_or(|target| target::hangs_on(condition, target)) {
@@ -199,7 +205,7 @@ impl Walk<'_> {
         if judged.never { Clause::Present } else { Clause::Missing }
     }
 
-    fn filter(&mut self, condition: Option<&Node>, table: Option<&RangeVar>) -> Clause {
+    fn filter(&mut self, condition: Option<&Node>, table: Known<'_>) -> Clause {
         match condition {
             Some(condition) if !self.judged(condition, table).always => Clause::Present,
             _ => Clause::Missing,
@@ -207,11 +213,11 @@ impl Walk<'_> {
     }
 
     /// Notes what stands out in a condition.
-    pub(super) fn condition(&mut self, condition: &Node, table: Option<&RangeVar>) {
+    pub(super) fn condition(&mut self, condition: &Node, table: Known<'_>) {
         self.judged(condition, table);
     }
 
-    fn judged(&mut self, condition: &Node, table: Option<&RangeVar>) -> Judged {
+    fn judged(&mut self, condition: &Node, table: Known<'_>) -> Judged {
         let judged = truth::judge(condition, table);
         if judged.widened {
             self.acts.mark(Marks::TAUTOLOGY);

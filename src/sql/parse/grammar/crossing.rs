@@ -107,7 +107,7 @@ impl<'a> Named<'a> {
 fn is_crossing(join: &JoinExpr) -> bool {
     let free = match join.quals.as_deref() {
         None => !join.is_natural && join.using_clause.is_empty(),
-        Some(condition) => truth::judge(condition, None).always,
+        Some(condition) => truth::judge(condition, truth::Known::default()).always,
     };
     free && join.jointype == JoinType::JoinInner as i32 && join.alias.is_none()
 }

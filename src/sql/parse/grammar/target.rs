@@ -64,7 +64,48 @@ impl Scope<'_> {
     }
 }
 
+/// May the two be one table?
+pub(super) fn is_same(one: &RangeVar, other: &RangeVar) -> bool {
+    let schemas = (&*one.schemaname, &*other.schemaname);
+    one.relname == other.relname && (schemas.0 == schemas.1 || schemas.0.is_empty() || schemas.1.is_empty())
+}
+
+/// The names under which a table stands beside itself in these FROM items, its own first; empty: it does not.
+pub(super) fn twins<'n>(target: &'n RangeVar, others: &'n [Node]) -> Vec<&'n str> {
+    let mut names = Vec::new();
+    others.iter().for_each(|item| add_twins(item, target, &mut names));
+    if !names.is_empty() {
+        names.insert(0, shown(target));
+    }
+    names
+}
+
+fn add_twins<'n>(item: &'n Node, target: &RangeVar, names: &mut Vec<&'n str>) {
+    match item.node.as_ref() {
+        Some(NodeEnum::RangeVar(relation)) if is_same(relation, target) => names.push(shown(relation)),
+        Some(NodeEnum::JoinExpr(join)) => {
+            [join.larg.as_deref(), join.rarg.as_deref()]
+                .into_iter()
+                .flatten()
+                .for_each(|side| add_twins(side, target, names));
+        }
+        // `(select * from t) x`: all of it, or a part, which a condition inside says.
+        Some(NodeEnum::RangeSubselect(inner)) => {
+            let (Some(alias), Some(query)) = (&inner.alias, inner.subquery.as_deref()) else { return };
+            let Some(NodeEnum::SelectStmt(query)) = query.node.as_ref() else { return };
+            let whole = query.where_clause.is_none() && query.limit_count.is_none() && query.having_clause.is_none();
+            if let [Node { node: Some(NodeEnum::RangeVar(relation)) }] = query.from_clause.as_slice()
+                && whole
+                && is_same(relation, target)
+            {
+                names.push(&alias.aliasname);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The name by which columns call a relation.
-fn shown(relation: &RangeVar) -> &str {
+pub(super) fn shown(relation: &RangeVar) -> &str {
     relation.alias.as_ref().map_or(&relation.relname, |alias| &alias.aliasname)
 }

@@ -13,6 +13,7 @@ use super::{
     relations::{self, RelationClass},
     settings,
     strangers::Strangers,
+    truth::Known,
 };
 use crate::sql::{
     facts::{Act, Clause, Effect, Facts, Kind, Marks, Name, PrimaryReason, TxVerb},
@@ -219,7 +220,7 @@ impl<'f> Walk<'f> {
             }
             NodeRef::JoinExpr(n) => {
                 if let Some(condition) = n.quals.as_deref() {
-                    self.condition(condition, None);
+                    self.condition(condition, Known::default());
                 }
                 self.visit_children(node);
             }

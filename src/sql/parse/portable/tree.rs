@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Expr, FromTable, Ident, Merge, MergeAction, MergeClauseKind, ObjectName, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, TableObject, TableWithJoins, Visitor,
+    Statement, TableFactor, TableObject, TableWithJoins, Visit, Visitor,
 };
 
 use super::{Found, clauses, target, truth};
@@ -131,7 +131,15 @@ impl<'f> Reader<'f> {
     }
 
     /// Does a condition choose among the rows of the target? One that names none of their columns hits all of them or none.
-    fn choice(&mut self, condition: Option<&Expr>, target: Option<&TableFactor>) -> Clause {
+    fn choice<V: Visit>(
+        &mut self,
+        condition: Option<&Expr>,
+        target: Option<&TableFactor>,
+        others: Option<&V>,
+    ) -> Clause {
+        let alike =
+            condition.zip(target).and_then(|(condition, target)| target::meeting_itself(condition, target, others));
+        let condition = alike.as_ref().or(condition);
         let (clause, Some(condition)) = (self.condition(condition), condition) else { return Clause::Missing };
         let chooses = target.is_none_or(|target| target::hangs_on(condition, target));
         if chooses || truth::judge(condition).never { clause } else { Clause::Missing }
@@ -139,10 +147,10 @@ impl<'f> Reader<'f> {
 
     /// The filter of MERGE, if it updates or deletes: of the clause that has the least of one.
     fn merge(&mut self, merge: &Merge) -> Clause {
-        let joined = self.choice(Some(&merge.on), Some(&merge.table));
+        let joined = self.choice(Some(&merge.on), Some(&merge.table), Some(&merge.source));
         let mut filter = Clause::NotApplicable;
         for clause in &merge.clauses {
-            let own = self.choice(clause.predicate.as_ref(), Some(&merge.table));
+            let own = self.choice(clause.predicate.as_ref(), Some(&merge.table), Some(&merge.source));
             if matches!(clause.action, MergeAction::Update(_) | MergeAction::Delete { .. }) {
                 let of_all_others = clause.clause_kind == MergeClauseKind::NotMatchedBySource;
                 filter = filter.max(if of_all_others { own } else { own.min(joined) });
@@ -164,12 +172,22 @@ impl<'f> Reader<'f> {
             }
             Statement::Update(update) => {
                 self.target(&update.table);
-                (Verb::Update, self.choice(update.selection.as_ref(), Some(&update.table.relation)))
+                (
+                    Verb::Update,
+                    self.choice(update.selection.as_ref(), Some(&update.table.relation), update.from.as_ref()),
+                )
             }
             Statement::Delete(delete) => {
                 let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
                 from.iter().for_each(|table| self.target(table));
-                (Verb::Delete, self.choice(delete.selection.as_ref(), from.first().map(|table| &table.relation)))
+                (
+                    Verb::Delete,
+                    self.choice(
+                        delete.selection.as_ref(),
+                        from.first().map(|table| &table.relation),
+                        delete.using.as_ref(),
+                    ),
+                )
             }
             Statement::Merge(merge) => {
                 self.targets.push(address(&merge.table));

@@ -80,6 +80,15 @@ fn truth(condition: &Expr, widened: &mut bool) -> Truth {
                 Truth::Open => Truth::Open,
             }
         }
+        // A regular expression that matches everything is not told from others.
+        Expr::BinaryOp { left, op: BinaryOperator::PGRegexMatch | BinaryOperator::PGRegexIMatch, right } => {
+            either(is_constant(right) || alike(left, right))
+        }
+        Expr::BinaryOp { op: BinaryOperator::PGRegexNotMatch | BinaryOperator::PGRegexNotIMatch, right, .. }
+            if is_constant(right) =>
+        {
+            Truth::False
+        }
         // A column compared with something else hangs on the rows, but for what is the same on both sides.
         Expr::BinaryOp { left, right, .. } => either(is_constant(left) && is_constant(right) || alike(left, right)),
         Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
@@ -103,10 +112,17 @@ fn truth(condition: &Expr, widened: &mut bool) -> Truth {
             either(!matches!(strip(right), Expr::Value(_) | Expr::Cast { .. } | Expr::Subquery(_)) || has_array(right))
         }
         Expr::Exists { subquery, .. } => either(!has_condition(subquery)),
-        Expr::Like { expr, pattern, .. }
-        | Expr::ILike { expr, pattern, .. }
-        | Expr::SimilarTo { expr, pattern, .. } => {
-            either(is_constant(expr) && is_constant(pattern) || alike(expr, pattern))
+        Expr::Like { expr, pattern, negated, .. }
+        | Expr::ILike { expr, pattern, negated, .. }
+        | Expr::SimilarTo { expr, pattern, negated, .. } => {
+            if is_constant(expr) && is_constant(pattern) {
+                return Truth::True;
+            }
+            let similar = matches!(condition, Expr::SimilarTo { .. });
+            match (is_wild(pattern, similar) || alike(expr, pattern), negated) {
+                (true, true) => Truth::False,
+                (matches, _) => either(matches),
+            }
         }
         // Every row has its system columns.
         Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
@@ -121,6 +137,17 @@ fn truth(condition: &Expr, widened: &mut bool) -> Truth {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => Truth::Open,
         // Anything else is something of which this cannot tell.
         other => either(!mentions_rows(other)),
+    }
+}
+
+/// A pattern that matches everything, or of which that is not known.
+fn is_wild(pattern: &Expr, similar: bool) -> bool {
+    match strip(pattern) {
+        Expr::Value(value) if !similar => match value.value.clone().into_string() {
+            Some(text) => !text.is_empty() && text.bytes().all(|byte| byte == b'%'),
+            None => !matches!(value.value, Value::Placeholder(_)),
+        },
+        other => is_constant(other),
     }
 }
 
@@ -243,10 +270,10 @@ fn has_condition(query: &Query) -> bool {
         return false;
     }
     match &*query.body {
-        SetExpr::Select(select) => {
-            !select.from.is_empty() && select.selection.as_ref().is_some_and(|condition| !judge(condition).always)
-                || select.selection.as_ref().is_some_and(has_columns)
-        }
+        SetExpr::Select(select) => select.selection.as_ref().is_some_and(|condition| match select.from.is_empty() {
+            true => has_columns(condition),
+            false => !judge(condition).always,
+        }),
         SetExpr::Query(query) => has_condition(query),
         _ => false,
     }

@@ -14,7 +14,11 @@ use pg_query::{
     },
 };
 
-use super::walk::word;
+use super::{
+    target::{is_same, shown},
+    walk::word,
+};
+pub(super) use same::Known;
 use same::Likeness;
 
 /// What is found about one condition.
@@ -32,17 +36,34 @@ pub(super) struct Judged {
     pub(super) varies: bool,
 }
 
-/// Judges the condition of a WHERE, HAVING or ON; `table` is the one relation whose columns it is about, if there is just one.
-pub(super) fn judge(condition: &Node, table: Option<&RangeVar>) -> Judged {
-    let mut folding = Folding { table, widened: false, by_literals: false };
-    let fold = folding.truth(condition);
+/// Judges the condition of a WHERE, HAVING or ON.
+pub(super) fn judge(condition: &Node, table: Known<'_>) -> Judged {
+    let mut folding = Folding { table, patterns: Patterns::Open, widened: false, by_literals: false };
+    let mut fold = folding.truth(condition);
+    let widened = folding.widened;
+    if folding.patterns == Patterns::Met {
+        // A search for nothing widens its OR, and is none the less an honest one.
+        folding.patterns = Patterns::Judged;
+        fold = folding.truth(condition);
+    }
     Judged {
         always: fold.is == TRUE,
-        widened: folding.widened,
+        widened,
         never: matches!(fold.is, FALSE | NULL),
         varies: fold.varies(),
         by_literals: folding.by_literals || (fold.could & TRUE != 0 && fold.could != TRUE),
     }
+}
+
+/// What is made of patterns beside columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patterns {
+    /// They hang on the rows.
+    Open,
+    /// The same, and there was one.
+    Met,
+    /// One that matches every text is always true.
+    Judged,
 }
 
 // Sets of outcomes: what SQL knows, and what hangs on rows or parameters.
@@ -114,7 +135,8 @@ impl Fold {
 }
 
 struct Folding<'a> {
-    table: Option<&'a RangeVar>,
+    table: Known<'a>,
+    patterns: Patterns,
     widened: bool,
     by_literals: bool,
 }
@@ -262,9 +284,24 @@ impl Folding<'_> {
     fn comparison(&mut self, comparison: &AExpr) -> Fold {
         let (left, right) = (comparison.lexpr.as_deref(), comparison.rexpr.as_deref());
         let (Some(left), Some(right)) = (left, right) else { return Fold::firm(OPEN) };
+        let kind = AExprKind::try_from(comparison.kind);
         let operator = comparison.name.last().map_or("", word);
-        match AExprKind::try_from(comparison.kind) {
-            Ok(AExprKind::AexprOp) => self.compare(operator, left, right),
+        match kind {
+            Ok(AExprKind::AexprOp) => match operator {
+                "~" | "~*" => self.pattern(left, right, Language::Regex),
+                "!~" | "!~*" => self.pattern(left, right, Language::Regex).not(),
+                _ => self.compare(operator, left, right),
+            },
+            Ok(AExprKind::AexprSimilar) => {
+                let matches = self.pattern(left, right, Language::Similar);
+                if operator.starts_with('!') { matches.not() } else { matches }
+            }
+            Ok(AExprKind::AexprOpAny) if matches!(operator, "~~" | "~~*") => match elements(right) {
+                Some(items) => {
+                    items.iter().fold(Fold::firm(FALSE), |any, item| any.or(self.matches(operator, left, item)))
+                }
+                None => Fold::firm(OPEN),
+            },
             Ok(AExprKind::AexprNotDistinct) => self.distinct(left, right).not(),
             Ok(AExprKind::AexprDistinct) => self.distinct(left, right),
             Ok(AExprKind::AexprIn) => {
@@ -294,14 +331,34 @@ impl Folding<'_> {
         }
     }
 
-    /// LIKE: of two constants, or of what matches itself. A column beside a pattern stays open, `%` too: every text of the shape would have
-    /// to be judged by itself.
+    /// LIKE: of two constants, of what matches itself, or of a pattern that matches everything.
     fn matches(&mut self, operator: &str, left: &Node, right: &Node) -> Fold {
         match (self.value(left), self.value(right)) {
             (Some(text), Some(pattern)) => text.matches(&pattern, operator.ends_with('*')),
-            (None, Some(_)) => Fold::firm(OPEN),
+            (None, Some(_)) => self.pattern(left, right, Language::Like),
             _ => same::likeness(left, right, self.table).map_or(Fold::firm(OPEN), like),
         }
+    }
+
+    /// Something beside a pattern. NULL aside, which no condition of this form can ask for.
+    fn pattern(&mut self, left: &Node, right: &Node, language: Language) -> Fold {
+        let pattern = match (language, right.node.as_ref()) {
+            // SIMILAR TO is written as a call (gram.y).
+            (Language::Similar, Some(NodeEnum::FuncCall(call))) => call.args.first().and_then(|arg| self.value(arg)),
+            _ => self.value(right),
+        };
+        let Some(pattern) = pattern else { return Fold::firm(OPEN) };
+        if self.patterns != Patterns::Judged {
+            self.patterns = Patterns::Met;
+            return Fold::firm(OPEN);
+        }
+        if self.value(left).is_some() {
+            return Fold { is: OPEN, could: TRUE | OPEN };
+        }
+        let is = if pattern.matches_everything(language) { TRUE } else { OPEN };
+        // A literal `%` is part of the shape (shape.rs).
+        let firm = language == Language::Like && pattern.is_known() && !pattern.is_worked_out();
+        if firm { Fold::firm(is) } else { Fold { is, could: TRUE | OPEN } }
     }
 
     fn any_equal(&mut self, left: &Node, items: &[Node]) -> Fold {
@@ -367,7 +424,7 @@ impl Folding<'_> {
                 if link.oper_name.is_empty() || link.oper_name.last().map(word) == Some("=") =>
             {
                 let column = link.testexpr.as_deref().and_then(column_name);
-                let itself = column.is_some() && self.table.is_some() && column == self.whole_column(query);
+                let itself = column.is_some() && column == self.whole_column(query);
                 match (link.testexpr.as_deref(), scalar(query)) {
                     _ if itself => Fold::firm(TRUE),
                     (Some(left), Some(right)) => self.compare("=", left, right),
@@ -385,11 +442,33 @@ impl Folding<'_> {
         if !query.values_lists.is_empty() || (query.group_clause.is_empty() && super::acts::only_aggregates(query)) {
             return Fold::firm(TRUE);
         }
+        if let ([from], [], Some(target)) =
+            (query.from_clause.as_slice(), query.group_clause.as_slice(), self.table.only.or(self.table.target))
+            && let Some(NodeEnum::RangeVar(twin)) = from.node.as_ref()
+            && is_same(twin, target)
+            && shown(twin) != shown(target)
+        {
+            // Each row of the target finds itself, if nothing else is asked for.
+            let twins = [shown(target), shown(twin)];
+            return self.beside_itself(query.where_clause.as_deref(), twin, &twins);
+        }
         if !query.from_clause.is_empty() || !query.group_clause.is_empty() {
             return Fold::firm(OPEN);
         }
         let condition = query.where_clause.as_deref().map_or(Fold::firm(TRUE), |condition| self.truth(condition));
         condition.map(|one| if one == NULL { FALSE } else { one })
+    }
+
+    /// What a condition says of a row that meets itself. What it says of other pairs is open.
+    fn beside_itself(&mut self, condition: Option<&Node>, inner: &RangeVar, twins: &[&str]) -> Fold {
+        let Some(condition) = condition else { return Fold::firm(OPEN) };
+        let table = Known { only: Some(inner), target: self.table.only.or(self.table.target), twins };
+        let mut inside = Folding { table, patterns: self.patterns, widened: false, by_literals: false };
+        let fold = inside.truth(condition);
+        if inside.patterns == Patterns::Met {
+            self.patterns = Patterns::Met;
+        }
+        fold.map(|one| if one == TRUE { TRUE } else { OPEN })
     }
 
     /// The column of `select column from t` without any condition, if t is the table in question.
@@ -399,13 +478,12 @@ impl Folding<'_> {
         else {
             return None;
         };
-        let table = self.table?;
+        let table = self.table.only?;
         let whole = is_plain(query)
             && query.where_clause.is_none()
             && query.having_clause.is_none()
             && query.group_clause.is_empty()
-            && from.relname == table.relname
-            && (from.schemaname == table.schemaname || from.schemaname.is_empty() || table.schemaname.is_empty());
+            && is_same(from, table);
         match query.target_list.as_slice() {
             [target] if whole => match target.node.as_ref()? {
                 NodeEnum::ResTarget(target) => column_name(target.val.as_deref()?),
@@ -421,6 +499,14 @@ fn like(likeness: Likeness) -> Fold {
         Likeness::Always => Fold::firm(TRUE),
         Likeness::ByLiterals { now } => Fold { is: if now { TRUE } else { OPEN }, could: TRUE | OPEN },
     }
+}
+
+/// What a pattern is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Like,
+    Similar,
+    Regex,
 }
 
 /// The list on the right of IN and BETWEEN.

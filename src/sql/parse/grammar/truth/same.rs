@@ -5,7 +5,18 @@ use pg_query::{
     protobuf::{AExprKind, BoolExprType, BoolTestType, ColumnRef, NullTestType, RangeVar, a_const::Val},
 };
 
-use super::word;
+use super::{shown, word};
+
+/// What is known of the relations that a condition is about.
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Known<'t> {
+    /// The one relation whose columns it is about, if there is just one: `id` and `t.id` are the same then.
+    pub(in super::super) only: Option<&'t RangeVar>,
+    /// The relation whose rows are chosen, where others are beside it.
+    pub(in super::super) target: Option<&'t RangeVar>,
+    /// Names under which that one stands beside itself: each row meets itself there.
+    pub(in super::super) twins: &'t [&'t str],
+}
 
 /// How alike two expressions are that differ in literals at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +40,8 @@ impl Likeness {
 const FICKLE: [&str; 7] =
     ["random", "random_normal", "clock_timestamp", "timeofday", "gen_random_uuid", "uuidv7", "nextval"];
 
-/// `None`: they say different things. `table`: with it, `id` and `t.id` are the same.
-pub(super) fn likeness(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
+/// `None`: they say different things.
+pub(super) fn likeness(a: &Node, b: &Node, table: Known<'_>) -> Option<Likeness> {
     match (a.node.as_ref()?, b.node.as_ref()?) {
         (NodeEnum::ColumnRef(a), NodeEnum::ColumnRef(b)) => same_column(a, b, table).then_some(Likeness::Always),
         (NodeEnum::ParamRef(a), NodeEnum::ParamRef(b)) => (a.number == b.number).then_some(Likeness::Always),
@@ -78,7 +89,7 @@ pub(super) fn likeness(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<L
     }
 }
 
-fn all_alike(a: &[Node], b: &[Node], table: Option<&RangeVar>) -> Option<Likeness> {
+fn all_alike(a: &[Node], b: &[Node], table: Known<'_>) -> Option<Likeness> {
     if a.len() != b.len() {
         return None;
     }
@@ -86,7 +97,7 @@ fn all_alike(a: &[Node], b: &[Node], table: Option<&RangeVar>) -> Option<Likenes
 }
 
 /// Is one of the two true wherever the other is not, NULL aside?
-pub(super) fn complements(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
+pub(super) fn complements(a: &Node, b: &Node, table: Known<'_>) -> Option<Likeness> {
     match (a.node.as_ref()?, b.node.as_ref()?) {
         (NodeEnum::BoolExpr(not), _) if not.boolop == BoolExprType::NotExpr as i32 => {
             condition_alike(not.args.first()?, b, table)
@@ -140,7 +151,7 @@ pub(super) fn complements(a: &Node, b: &Node, table: Option<&RangeVar>) -> Optio
 }
 
 /// The same, for conditions.
-fn condition_alike(a: &Node, b: &Node, table: Option<&RangeVar>) -> Option<Likeness> {
+fn condition_alike(a: &Node, b: &Node, table: Known<'_>) -> Option<Likeness> {
     match (a.node.as_ref()?, b.node.as_ref()?) {
         (NodeEnum::NullTest(a), NodeEnum::NullTest(b)) => {
             (a.nulltesttype == b.nulltesttype).then_some(())?;
@@ -171,7 +182,7 @@ fn words(nodes: &[Node]) -> Vec<&str> {
     nodes.iter().map(word).collect()
 }
 
-fn same_column(a: &ColumnRef, b: &ColumnRef, table: Option<&RangeVar>) -> bool {
+fn same_column(a: &ColumnRef, b: &ColumnRef, table: Known<'_>) -> bool {
     let (a, b) = (words(&a.fields), words(&b.fields));
     // A star has no word.
     if a.last().is_none_or(|name| name.is_empty()) {
@@ -180,9 +191,11 @@ fn same_column(a: &ColumnRef, b: &ColumnRef, table: Option<&RangeVar>) -> bool {
     if a == b {
         return true;
     }
-    let known = table.map(|table| table.alias.as_ref().map_or(&*table.relname, |alias| &*alias.aliasname));
+    let only = table.only.map(shown);
+    let is_twin = |name: &str| table.twins.contains(&name);
     match (a.as_slice(), b.as_slice()) {
-        ([bare], [qualifier, name]) | ([qualifier, name], [bare]) => bare == name && Some(*qualifier) == known,
+        ([bare], [qualifier, name]) | ([qualifier, name], [bare]) => bare == name && Some(*qualifier) == only,
+        ([table_a, name_a], [table_b, name_b]) => name_a == name_b && is_twin(table_a) && is_twin(table_b),
         // `schema.t.id` and `t.id`.
         ([.., table_a, name_a], [.., table_b, name_b]) => a.len() != b.len() && (table_a, name_a) == (table_b, name_b),
         _ => false,

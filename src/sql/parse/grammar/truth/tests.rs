@@ -10,7 +10,10 @@ fn found(condition: &str) -> String {
         Some(NodeEnum::RangeVar(table)) => Some(table),
         _ => None,
     };
-    let judged = judge(query.where_clause.as_deref().unwrap_or_else(|| panic!("{condition}")), table);
+    let judged = judge(
+        query.where_clause.as_deref().unwrap_or_else(|| panic!("{condition}")),
+        Known { only: table, ..Known::default() },
+    );
     let words = [(judged.always, "always"), (judged.widened, "widened"), (judged.by_literals, "by-literals")];
     words.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }

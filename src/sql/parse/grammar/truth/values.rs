@@ -7,7 +7,7 @@ use pg_query::{
     protobuf::{AExpr, AExprKind, FuncCall, a_const::Val},
 };
 
-use super::{FALSE, Fold, Folding, NULL, OPEN, TRUE, scalar};
+use super::{FALSE, Fold, Folding, Language, NULL, OPEN, TRUE, scalar};
 use crate::sql::parse::grammar::{
     children::each_child,
     settings,
@@ -139,6 +139,21 @@ impl Value {
         let (text, like) = (case(text), case(like));
         let is = matches_like(&text.chars().collect::<Vec<_>>(), &like.chars().collect::<Vec<_>>());
         fold(if is { TRUE } else { FALSE })
+    }
+
+    /// Does every text match this pattern? Of regular expressions a few texts tell.
+    pub(super) fn matches_everything(&self, language: Language) -> bool {
+        const LONGEST: usize = 200;
+        const TEXTS: [&str; 8] = ["", "a", "Z", "0", " ", "é!", "q\nq", "The quick brown fox, 1234567890"];
+        let Is::Text(pattern) = &self.is else { return false };
+        let regex = match language {
+            Language::Like => return !pattern.is_empty() && pattern.bytes().all(|byte| byte == b'%'),
+            Language::Similar => format!("^(?s:{})$", pattern.replace('%', ".*").replace('_', ".")),
+            Language::Regex => format!("(?s:{pattern})"),
+        };
+        // Repetitions by number could make it large.
+        let small = regex.len() <= LONGEST && !regex.contains('{');
+        small && regex::Regex::new(&regex).is_ok_and(|regex| TEXTS.iter().all(|text| regex.is_match(text)))
     }
 
     fn text(&self) -> Option<String> {
