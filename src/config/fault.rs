@@ -1,6 +1,6 @@
 //! What is wrong with a file, where, and what would be right.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// A place in a YAML file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,18 +31,36 @@ pub struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at.line {
-            0 => write!(f, "{}: {}", self.file, self.message)?,
-            line => write!(f, "{}:{line}:{}: {}", self.file, self.at.column, self.message)?,
+            0 => write!(f, "{}: {}", self.file, printable(&self.message))?,
+            line => write!(f, "{}:{line}:{}: {}", self.file, self.at.column, printable(&self.message))?,
         }
         if !self.allowed.is_empty() {
-            write!(f, "; allowed: {}", self.allowed)?;
+            write!(f, "; allowed: {}", printable(&self.allowed))?;
         }
         if !self.excerpt.is_empty() {
             let caret = " ".repeat(self.at.column.saturating_sub(1));
-            write!(f, "\n    {}\n    {caret}^", self.excerpt)?;
+            write!(f, "\n    {}\n    {caret}^", printable(&self.excerpt))?;
         }
         Ok(())
     }
+}
+
+/// Does a character break the line it stands in, or turn it around?
+pub(super) fn breaks_line(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// One finding is one line, whatever names stand in it.
+fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(breaks_line) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if breaks_line(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown.into()
 }
 
 /// Something that holds but is probably not what was meant.

@@ -206,7 +206,7 @@ impl<'a> Builder<'a, '_> {
                     return Err(stop(span, path, "this alias stands inside the value it names"));
                 };
                 self.values += count(&tree);
-                return Ok(tree);
+                return Ok(moved(tree, at(span, path)));
             }
             Event::Nothing
             | Event::StreamStart
@@ -324,6 +324,27 @@ fn is_variable(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// What an alias stands for, in the alias's place. What is inside of it stays where it is written, on the way that leads through the alias.
+fn moved(mut tree: Tree, to: At) -> Tree {
+    let from = tree.at.path.len();
+    put_under(&mut tree, from, &to.path);
+    tree.at = to;
+    tree
+}
+
+fn put_under(tree: &mut Tree, from: usize, to: &str) {
+    let put = |at: &mut At| at.path.replace_range(..from.min(at.path.len()), to);
+    put(&mut tree.at);
+    match &mut tree.node {
+        Node::Scalar { .. } | Node::Broken => {}
+        Node::List(items) => items.iter_mut().for_each(|item| put_under(item, from, to)),
+        Node::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
+            put(&mut key.at);
+            put_under(value, from, to);
+        }),
+    }
 }
 
 fn count(tree: &Tree) -> usize {

@@ -22,6 +22,58 @@ type AnySize = Bytes<1, { u64::MAX }>;
 /// A number of rows.
 type Rows = Count<1, { u32::MAX }>;
 
+/// A section that is a rule: what all rules have, with what this kind does between.
+macro_rules! rule {
+    ($(#[doc = $about:literal])+ $name:ident, $examples:ty { $($own:tt)+ }) => {
+        section! {
+            $(#[doc = $about])+
+            $name {
+                /// Unique in its section
+                name: String = "''", required;
+                /// What it is about; all must hold, a list means any of
+                when: RawWhen = "{}", filled;
+                $($own)+
+                /// Try the rules after this one too
+                r#continue: bool = "false";
+                /// Count and log only
+                dry_run: bool = "false";
+                /// Run when the file is read, and by pgsluice test
+                examples: $examples = "{}";
+            }
+        }
+
+        impl RawRule for $name {
+            type Examples = $examples;
+
+            fn common(&self) -> Common<'_, $examples> {
+                Common {
+                    name: &self.name,
+                    when: &self.when,
+                    continues: self.r#continue.value,
+                    dry_run: self.dry_run.value,
+                    examples: &self.examples.value,
+                }
+            }
+        }
+    };
+}
+
+/// What all rules have.
+pub(super) struct Common<'r, E> {
+    pub(super) name: &'r Spanned<String>,
+    pub(super) when: &'r Spanned<RawWhen>,
+    pub(super) continues: bool,
+    pub(super) dry_run: bool,
+    pub(super) examples: &'r E,
+}
+
+/// A rule of any section, as it is written.
+pub(super) trait RawRule {
+    type Examples;
+
+    fn common(&self) -> Common<'_, Self::Examples>;
+}
+
 section! {
     /// A rule file of pgsluice.
     RawRuleFile {
@@ -38,25 +90,15 @@ section! {
     }
 }
 
-section! {
+rule! {
     /// What is refused. The first rule that matches decides, unless it says `continue: true`.
-    RawFirewallRule {
-        /// Unique among the firewall's rules
-        name: String = "''", required;
-        /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}", filled;
+    RawFirewallRule, RawExamples {
         /// It is refused, with this error
         deny: Option<RawDeny> = "null";
         /// Instead of deny: its result may be so long
         limit: Option<RawLimit> = "null";
         /// off, detect or protect; null: as firewall.mode says
         mode: Option<FirewallMode> = "null";
-        /// Try the rules after this one too
-        r#continue: bool = "false";
-        /// Count and log only
-        dry_run: bool = "false";
-        /// Run when the file is read, and by pgsluice test
-        examples: RawExamples = "{}";
     }
 }
 
@@ -80,23 +122,13 @@ section! {
     }
 }
 
-section! {
+rule! {
     /// Where statements go. The first rule that matches decides, unless it says `continue: true`.
-    RawRoutingRule {
-        /// Unique among the routing rules
-        name: String = "''", required;
-        /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}", filled;
+    RawRoutingRule, RawExamples {
         /// Where it goes
         route: Option<RawRoute> = "null";
         /// A statement running longer is cancelled; the shortest of all limits counts
         timeout: Option<Duration> = "null";
-        /// Try the rules after this one too
-        r#continue: bool = "false";
-        /// Count and log only
-        dry_run: bool = "false";
-        /// Run when the file is read, and by pgsluice test
-        examples: RawExamples = "{}";
     }
 }
 
@@ -126,21 +158,11 @@ section! {
     }
 }
 
-section! {
+rule! {
     /// What is remembered. Every relation a statement reads must be listed by some rule; the lowest ttl wins.
-    RawCacheRule {
-        /// Unique among the cache rules
-        name: String = "''", required;
-        /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}", filled;
+    RawCacheRule, RawExamples {
         /// For how long, and how much
         cache: Option<RawCaching> = "null", required;
-        /// Try the rules after this one too
-        r#continue: bool = "false";
-        /// Count and log only
-        dry_run: bool = "false";
-        /// Run when the file is read, and by pgsluice test
-        examples: RawExamples = "{}";
     }
 }
 
@@ -160,21 +182,11 @@ section! {
     }
 }
 
-section! {
+rule! {
     /// What is changed. The first rule that matches decides, unless it says `continue: true`; a later one sees what it made.
-    RawRewriteRule {
-        /// Unique among the rewrite rules
-        name: String = "''", required;
-        /// What it is about; all must hold, a list means any of
-        when: RawWhen = "{}", filled;
+    RawRewriteRule, RawRewriteExamples {
         /// How it is changed
         rewrite: RawRewrite = "{}", required;
-        /// Try the rules after this one too
-        r#continue: bool = "false";
-        /// Count and log only
-        dry_run: bool = "false";
-        /// Run when the file is read, and by pgsluice test
-        examples: RawRewriteExamples = "{}";
     }
 }
 

@@ -7,10 +7,10 @@ use serde_json::Value as Json;
 use super::{
     After, CacheAction, Examples, FirewallAction, FirewallVerdict, Function, Placed, RewriteAction, RouteAction,
     RouteTo, RoutingAction, Rule, RuleFile, Run, Safety, When,
-    raw::{self, plain},
+    raw::{self, RawRule, plain},
 };
 use crate::config::{
-    fault::{At, Findings},
+    fault::{At, Findings, breaks_line},
     section::Section,
     tree::{self, Node, Tree},
     value::{Named, OneOrMany, Spanned, Value},
@@ -60,7 +60,7 @@ fn is_list_of_functions(tree: &Tree) -> bool {
 fn unique(section: &str, names: &[&Spanned<String>], findings: &mut Findings) {
     let mut lines: HashMap<&str, usize> = HashMap::new();
     for name in names.iter().filter(|name| name.is_given()) {
-        if name.value.is_empty() || name.value.len() > 200 || name.value.chars().any(char::is_control) {
+        if name.value.is_empty() || name.value.len() > 200 || name.value.contains(breaks_line) {
             findings.fault(&name.at, "this can not be the name of a rule", "1 to 200 bytes of printable text");
         }
         if let Some(line) = lines.insert(&name.value, name.at.line) {
@@ -109,14 +109,7 @@ fn firewall(raw: &raw::RawFirewallRule, findings: &mut Findings) -> Option<Rule<
             return None;
         }
     };
-    Some(Rule {
-        name: placed(&raw.name)?,
-        when: when(&raw.when, &raw.name.at)?,
-        action: FirewallAction { verdict, mode: raw.mode.value },
-        after: after(raw.r#continue.value),
-        run: run(raw.dry_run.value),
-        examples: examples(&raw.examples.value),
-    })
+    rule(raw, FirewallAction { verdict, mode: raw.mode.value })
 }
 
 fn faulty<T>(value: &Spanned<T>) -> bool {
@@ -152,14 +145,7 @@ fn routing(raw: &raw::RawRoutingRule, findings: &mut Findings) -> Option<Rule<Ro
     if raw.timeout.value.is_some_and(|timeout| timeout.is_zero()) {
         findings.fault(&raw.timeout.at, "no statement ends in no time at all", "a duration from 1ms");
     }
-    Some(Rule {
-        name: placed(&raw.name)?,
-        when: when(&raw.when, &raw.name.at)?,
-        action: RoutingAction { route, timeout: raw.timeout.value },
-        after: after(raw.r#continue.value),
-        run: run(raw.dry_run.value),
-        examples: examples(&raw.examples.value),
-    })
+    rule(raw, RoutingAction { route, timeout: raw.timeout.value })
 }
 
 fn function(raw: &raw::RawFunction, findings: &mut Findings) -> Option<Function> {
@@ -180,20 +166,14 @@ fn cache(raw: &raw::RawCacheRule, findings: &mut Findings) -> Option<Rule<CacheA
     if caching.ttl.is_given() && caching.ttl.value.is_zero() {
         findings.fault(&caching.ttl.at, "nothing is remembered for no time at all", "a duration from 1ms");
     }
-    Some(Rule {
-        name: placed(&raw.name)?,
-        when: when(&raw.when, &raw.name.at)?,
-        action: CacheAction {
-            ttl: caching.ttl.value,
-            max_rows: caching.max_rows.value.map(|rows| u64::from(rows.0)),
-            max_result: caching.max_result.value.map(|bytes| bytes.0),
-            stale: caching.stale.value,
-            share: caching.share.value,
-        },
-        after: after(raw.r#continue.value),
-        run: run(raw.dry_run.value),
-        examples: examples(&raw.examples.value),
-    })
+    let action = CacheAction {
+        ttl: caching.ttl.value,
+        max_rows: caching.max_rows.value.map(|rows| u64::from(rows.0)),
+        max_result: caching.max_result.value.map(|bytes| bytes.0),
+        stale: caching.stale.value,
+        share: caching.share.value,
+    };
+    rule(raw, action)
 }
 
 fn rewrite(raw: &raw::RawRewriteRule, findings: &mut Findings) -> Option<Rule<RewriteAction>> {
@@ -219,31 +199,24 @@ fn rewrite(raw: &raw::RawRewriteRule, findings: &mut Findings) -> Option<Rule<Re
         }
         return None;
     }
-    let given = &raw.examples.value;
-    Some(Rule {
-        name: placed(&raw.name)?,
-        when: when(&raw.when, &raw.name.at)?,
-        action,
-        after: after(raw.r#continue.value),
-        run: run(raw.dry_run.value),
-        examples: Examples {
-            matches: list(&given.r#match),
-            nomatches: list(&given.nomatch),
-            rewrites: pairs(&given.rewrite),
-        },
-    })
+    rule(raw, action)
 }
 
 fn placed(name: &Spanned<String>) -> Option<Placed<String>> {
     name.is_given().then(|| Placed { at: name.at.clone(), value: name.value.clone() })
 }
 
-fn after(continues: bool) -> After {
-    if continues { After::Continue } else { After::Stop }
-}
-
-fn run(dry: bool) -> Run {
-    if dry { Run::Dry } else { Run::Real }
+/// What all rules have, around what one does.
+fn rule<R: RawRule<Examples: Into<Examples> + Clone>, A>(raw: &R, action: A) -> Option<Rule<A>> {
+    let common = raw.common();
+    Some(Rule {
+        name: placed(common.name)?,
+        when: when(common.when, &common.name.at)?,
+        action,
+        after: if common.continues { After::Continue } else { After::Stop },
+        run: if common.dry_run { Run::Dry } else { Run::Real },
+        examples: common.examples.clone().into(),
+    })
 }
 
 fn pairs(named: &Spanned<Named<String>>) -> Vec<(Placed<String>, String)> {
@@ -257,8 +230,16 @@ fn list(given: &Spanned<OneOrMany<String>>) -> Vec<Placed<String>> {
     given.value.0.iter().map(|text| Placed { at: text.at.clone(), value: text.value.clone() }).collect()
 }
 
-fn examples(raw: &raw::RawExamples) -> Examples {
-    Examples { matches: list(&raw.r#match), nomatches: list(&raw.nomatch), rewrites: Vec::new() }
+impl From<raw::RawExamples> for Examples {
+    fn from(raw: raw::RawExamples) -> Self {
+        Self { matches: list(&raw.r#match), nomatches: list(&raw.nomatch), rewrites: Vec::new() }
+    }
+}
+
+impl From<raw::RawRewriteExamples> for Examples {
+    fn from(raw: raw::RawRewriteExamples) -> Self {
+        Self { matches: list(&raw.r#match), nomatches: list(&raw.nomatch), rewrites: pairs(&raw.rewrite) }
+    }
 }
 
 /// `None`: something in it is a fault, so nothing may be drawn from it.

@@ -65,6 +65,17 @@ fn every_fault_is_told_with_its_place() {
             "a.b.c ~ `a.b.c` is no glob: a name has a schema at most before it",
         ),
         ("routing: [{ name: a }]", "a ~ rule `a` does nothing"),
+        ("firewall: [{ name: \"a\\nb\", deny: {} }]", "\"a\\nb\" ~ this can not be the name of a rule"),
+        ("firewall: [{ name: \"a\\u2028b\", deny: {} }]", "\"a\\u2028b\" ~ this can not be the name of a rule"),
+        ("firewall: [{ name: a, when: { user: &u x, statement: *u }, deny: {} }]", "*u ~ `x` does not fit here"),
+        (
+            "firewall: [{ name: a, when: { user: &u [x, y], statement: *u }, deny: {} }]",
+            "x ~ `x` does not fit here\ny ~ `y` does not fit here",
+        ),
+        (
+            "firewall: [{ name: &n a, deny: {} }, { name: *n, deny: {} }]",
+            "*n ~ firewall rule `a` stands here again, first on line 1",
+        ),
         ("routing: [{ name: a, timeout: 5s }]", ""),
         ("routing: [{ name: a, timeout: 0s }]", "0s ~ no statement ends in no time at all"),
         ("routing: [{ name: a, route: { to: nowhere } }]", "nowhere ~ `nowhere` does not fit here"),
