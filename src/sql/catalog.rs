@@ -35,6 +35,7 @@ pub struct Catalog {
     functions: Vec<Function>,
     relations_by_name: HashMap<Box<str>, Vec<usize>>,
     functions_by_name: HashMap<Box<str>, Vec<usize>>,
+    functions_by_number: HashMap<u32, Name>,
     operators: HashMap<Box<str>, Vec<Operator>>,
     /// Functions that an explicit cast to a type of this name may call.
     casts: HashMap<Box<str>, Vec<Name>>,
@@ -57,6 +58,7 @@ impl Catalog {
             superusers: listing.superusers,
             relations: listing.relations,
             functions: listing.functions,
+            functions_by_number: listing.numbers.into_iter().collect(),
             unnamed: listing.support,
             checks: listing.checks,
             paths: listing.paths,
@@ -97,6 +99,11 @@ impl Catalog {
     /// How much is known: relations and functions.
     pub fn size(&self) -> (usize, usize) {
         (self.relations.len(), self.functions.len())
+    }
+
+    /// What the function of this number is called.
+    pub fn function_numbered(&self, number: u32) -> Option<&Name> {
+        self.functions_by_number.get(&number)
     }
 
     /// The path of a session of this user that has set none. `None`: not known.

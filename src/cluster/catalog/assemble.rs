@@ -145,6 +145,9 @@ impl Library {
             relations: names.relations.iter().map(|row| self.relation(row, &mut policies)).collect(),
             inheritance: names.inheritance.iter().map(|row| (oid(text(row, 0)), oid(text(row, 1)))).collect(),
             functions: names.functions.iter().map(|row| self.function(row, &mut parts)).collect(),
+            numbers: (names.built_in.iter().chain(&names.functions))
+                .map(|row| (oid(text(row, 0)), name(text(row, 1), text(row, 2))))
+                .collect(),
             operators: names
                 .operators
                 .iter()

@@ -61,6 +61,8 @@ const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, p.prokind, p.provol
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
     LEFT JOIN pg_type t ON t.oid = p.proargtypes[0] \
     WHERE p.oid >= 16384 AND n.nspname !~ '^pg_temp_'";
+/// Of PostgreSQL's own functions only what they are called, since a call may give their number.
+const BUILT_IN: &str = "SELECT p.oid, n.nspname, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid < 16384";
 const AGGREGATES: &str = "SELECT a.aggfnoid::oid, n.nspname, f.proname FROM pg_aggregate a, \
     LATERAL unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn, a.aggmtransfn, a.aggminvtransfn, \
       a.aggmfinalfn]::oid[]) x(oid) JOIN pg_proc f ON f.oid = x.oid JOIN pg_namespace n ON n.oid = f.pronamespace \
@@ -86,6 +88,7 @@ pub(super) struct Names {
     pub(super) inheritance: Rows,
     pub(super) policies: Rows,
     pub(super) functions: Rows,
+    pub(super) built_in: Rows,
     pub(super) aggregates: Rows,
     pub(super) operators: Rows,
     pub(super) casts: Rows,
@@ -137,6 +140,7 @@ impl<'l> Reading<'l> {
             inheritance: ask(link, INHERITANCE).await?,
             policies: ask(link, POLICIES).await?,
             functions: ask(link, FUNCTIONS).await?,
+            built_in: ask(link, BUILT_IN).await?,
             aggregates: ask(link, AGGREGATES).await?,
             operators: ask(link, OPERATORS).await?,
             casts: ask(link, CASTS).await?,

@@ -18,6 +18,8 @@ pub struct Listing {
     pub inheritance: Vec<(u32, u32)>,
     /// Functions, procedures and aggregates.
     pub functions: Vec<Function>,
+    /// Numbers of functions, PostgreSQL's own among them.
+    pub numbers: Vec<(u32, Name)>,
     /// Operators.
     pub operators: Vec<Operator>,
     /// Casts that call a function.
