@@ -9,7 +9,7 @@ use super::{
     hits::Hits,
     reach,
     rewrite::{Rewriting, Wanted},
-    rule_set::{FirewallRule, OWN_NAMES, Outcome, RewriteRule, RoutingRule, RuleSet, Uses, Watch},
+    rule_set::{Changing, Guarding, OWN_NAMES, Outcome, RuleSet, Ruling, Steering, Uses, Watch},
     verdict::{RouteOrder, Section},
 };
 use crate::{
@@ -74,7 +74,9 @@ pub fn compile(
     };
     let decides = move |rule: &Rule<FirewallAction>| {
         let acts = rule.action.mode.unwrap_or(default) == FirewallMode::Protect;
-        acts && rule.after == After::Stop && rule.run == Run::Real
+        // Of a text of several statements it lets another rule refuse one.
+        let refuses = matches!(rule.action.verdict, FirewallVerdict::Deny { .. });
+        acts && refuses && rule.after == After::Stop && rule.run == Run::Real
     };
     for (file, rule) in maker.look_at(files, Section::Firewall, |file| &file.firewall, decides) {
         let Some(condition) = maker.condition(file, rule, Section::Firewall) else { continue };
@@ -90,13 +92,10 @@ pub fn compile(
                 sqlstate: SqlState::from_bytes(sqlstate).unwrap_or(SqlState::INSUFFICIENT_PRIVILEGE),
                 message: message.as_str().into(),
             },
-            FirewallVerdict::Limit { .. } => {
-                let message = format!("rule `{}`: `limit` is not supported by this version", rule.name.value);
-                maker.faults.push(file.fault(&rule.name.at, message, "deny: { message: …, sqlstate: … }"));
-                continue;
-            }
+            FirewallVerdict::Limit { rows, bytes } => Outcome::Limit { rows: *rows, bytes: *bytes },
         };
-        maker.rules.firewall.push(FirewallRule { name, condition, outcome, mode, after: rule.after, hits });
+        let action = Guarding { outcome, mode };
+        maker.rules.firewall.push(Ruling { name, condition, after: rule.after, hits, action });
     }
     for (file, rule) in maker.look_at(files, Section::Routing, |file| &file.routing, routes) {
         let Some(condition) = maker.condition(file, rule, Section::Routing) else { continue };
@@ -108,8 +107,8 @@ pub fn compile(
             max_lag: route.max_lag,
             safety: route.safety,
         });
-        let (timeout, after, run) = (rule.action.timeout, rule.after, rule.run);
-        maker.rules.routing.push(RoutingRule { name, condition, route, timeout, after, run, hits });
+        let action = Steering { route, timeout: rule.action.timeout, run: rule.run };
+        maker.rules.routing.push(Ruling { name, condition, after: rule.after, hits, action });
     }
     for (file, rule) in maker.look_at(files, Section::Cache, |file| &file.cache, |_| false) {
         maker.condition(file, rule, Section::Cache);
@@ -120,7 +119,8 @@ pub fn compile(
         let Some(rewriting) = maker.rewriting(file, rule) else { continue };
         let (name, hits) = hits(&mut maker.rules, Section::Rewrite, &rule.name.value);
         maker.rules.uses.path = true;
-        maker.rules.rewrite.push(RewriteRule { name, condition, rewriting, after: rule.after, run: rule.run, hits });
+        let action = Changing { rewriting, run: rule.run };
+        maker.rules.rewrite.push(Ruling { name, condition, after: rule.after, hits, action });
     }
     maker.rules.functions = files.iter().flat_map(|file| file.functions.iter().cloned()).collect();
     Compiled { rules: maker.rules, faults: maker.faults, warnings: maker.warnings, tested: maker.bench.tested }

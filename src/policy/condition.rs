@@ -234,6 +234,11 @@ impl Condition {
             wanted.is_none_or(|wanted| moment.is_none_or(|moment| is(wanted, moment)))
         };
         let fits = |glob: &NameGlob, name: &Name| match (&glob.schema, &name.schema, moment.map(|m| m.search_path)) {
+            // Perhaps one that the glob means is among them.
+            (wanted, schema, _) if name.is_any() => {
+                strict
+                    && wanted.as_ref().is_none_or(|wanted| schema.as_ref().is_none_or(|schema| wanted.matches(schema)))
+            }
             (Some(_), None, Some(SearchPath::Unknown)) => strict && glob.name.matches(&name.name),
             _ => glob.matches(name.schema.as_deref(), &name.name, path.iter().map(|schema| &**schema)),
         };

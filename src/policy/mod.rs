@@ -27,4 +27,4 @@ pub use judgements::Judgements;
 pub use moment::{InTransaction, Moment, SearchPath, moves_names};
 pub use principal::{Identity, Principal};
 pub use rule_set::{Changed, RuleSet};
-pub use verdict::{Denial, Lesson, Matched, On, RouteOrder, RoutePlace, Section, Verdict};
+pub use verdict::{Denial, Lesson, Limit, Matched, On, RouteOrder, RoutePlace, Section, Verdict};

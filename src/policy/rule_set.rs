@@ -9,7 +9,7 @@ use super::{
     moment::{InTransaction, Moment, SearchPath},
     principal::{Identity, Principal},
     rewrite::{CannotRewrite, Rewriting},
-    verdict::{Denial, Lesson, Matched, On, RouteOrder, Section, Verdict},
+    verdict::{Denial, Lesson, Limit, Matched, On, RouteOrder, Section, Verdict},
 };
 use crate::{
     base::SqlState,
@@ -34,9 +34,9 @@ const FUNCTION_CALL: &str = "function-call";
 /// All rules of one generation.
 #[derive(Debug, Default)]
 pub struct RuleSet {
-    pub(super) firewall: Vec<FirewallRule>,
-    pub(super) routing: Vec<RoutingRule>,
-    pub(super) rewrite: Vec<RewriteRule>,
+    pub(super) firewall: Vec<Ruling<Guarding>>,
+    pub(super) routing: Vec<Ruling<Steering>>,
+    pub(super) rewrite: Vec<Ruling<Changing>>,
     pub(super) functions: Vec<Function>,
     /// What becomes of what cannot be read.
     pub(super) unreadable: Option<FirewallMode>,
@@ -53,22 +53,29 @@ pub(super) struct Uses {
     pub(super) protocol: bool,
 }
 
-/// A rule of the firewall that is not off.
+/// A rule that is not off.
 #[derive(Debug)]
-pub(super) struct FirewallRule {
+pub(super) struct Ruling<A> {
     pub(super) name: Arc<str>,
     pub(super) condition: Condition,
-    pub(super) outcome: Outcome,
-    /// Watches only.
-    pub(super) mode: Watch,
     pub(super) after: After,
     pub(super) hits: Arc<Hits>,
+    /// What it does with what it matches.
+    pub(super) action: A,
+}
+
+/// What a rule of the firewall does.
+#[derive(Debug)]
+pub(super) struct Guarding {
+    pub(super) outcome: Outcome,
+    pub(super) mode: Watch,
 }
 
 /// What a rule of the firewall asks for.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Deny { sqlstate: SqlState, message: Arc<str> },
+    Limit { rows: Option<u64>, bytes: Option<u64> },
 }
 
 /// Whether a rule acts.
@@ -79,19 +86,15 @@ pub(super) enum Watch {
     DryRun,
 }
 
-/// A routing rule.
+/// What a routing rule does.
 #[derive(Debug)]
-pub(super) struct RoutingRule {
-    pub(super) name: Arc<str>,
-    pub(super) condition: Condition,
+pub(super) struct Steering {
     pub(super) route: Option<RouteOrder>,
     pub(super) timeout: Option<Duration>,
-    pub(super) after: After,
     pub(super) run: Run,
-    pub(super) hits: Arc<Hits>,
 }
 
-impl RoutingRule {
+impl Steering {
     /// One that sends to a replica needs to be sure.
     fn doubt(&self) -> Doubt {
         match self.route.as_ref().map(|route| route.to) {
@@ -101,15 +104,11 @@ impl RoutingRule {
     }
 }
 
-/// A rewrite rule.
+/// What a rewrite rule does.
 #[derive(Debug)]
-pub(super) struct RewriteRule {
-    pub(super) name: Arc<str>,
-    pub(super) condition: Condition,
+pub(super) struct Changing {
     pub(super) rewriting: Rewriting,
-    pub(super) after: After,
     pub(super) run: Run,
-    pub(super) hits: Arc<Hits>,
 }
 
 /// A text that rules have changed.
@@ -178,7 +177,7 @@ impl RuleSet {
     /// What becomes of what cannot be read. It may be what a rule refuses, so whoever is subject to one that acts is protected from it.
     fn unreadable_for(&self, principal: &Principal) -> Option<FirewallMode> {
         let mut rules = principal.firewall.iter().filter_map(|index| self.firewall.get(*index as usize));
-        let acts = rules.any(|rule| rule.mode == Watch::Act);
+        let acts = rules.any(|rule| rule.action.mode == Watch::Act);
         if acts { Some(FirewallMode::Protect) } else { self.unreadable }
     }
 
@@ -199,10 +198,10 @@ impl RuleSet {
         for rule in verdict.rewrites.iter().filter_map(|index| self.rewrite.get(*index as usize)) {
             let before = changed.as_ref().map_or(text, |changed| changed.text.as_bytes());
             let rewritten = match moment.search_path {
-                SearchPath::Unknown if rule.rewriting.hangs_on_path(facts) => {
+                SearchPath::Unknown if rule.action.rewriting.hangs_on_path(facts) => {
                     Err(CannotRewrite::new("what its names mean is not known, since search_path may have been changed"))
                 }
-                SearchPath::Known | SearchPath::Unknown => rule.rewriting.rewrite(before, &path),
+                SearchPath::Known | SearchPath::Unknown => rule.action.rewriting.rewrite(before, &path),
             };
             match rewritten {
                 Ok(None) => {}
@@ -228,7 +227,7 @@ impl RuleSet {
     }
 
     pub(super) fn rewrite_for(&self, identity: &Identity<'_>) -> Box<[u32]> {
-        fitting(self.rewrite.iter().map(|rule| &rule.condition), identity)
+        fitting(&self.rewrite, identity)
     }
 
     pub(super) fn asks_for_path(&self) -> bool {
@@ -245,11 +244,11 @@ impl RuleSet {
     }
 
     pub(super) fn firewall_for(&self, identity: &Identity<'_>) -> Box<[u32]> {
-        fitting(self.firewall.iter().map(|rule| &rule.condition), identity)
+        fitting(&self.firewall, identity)
     }
 
     pub(super) fn routing_for(&self, identity: &Identity<'_>) -> Box<[u32]> {
-        fitting(self.routing.iter().map(|rule| &rule.condition), identity)
+        fitting(&self.routing, identity)
     }
 
     pub(super) fn listing_for(&self, identity: &Identity<'_>) -> AllowListing {
@@ -303,9 +302,9 @@ impl RuleSet {
             if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), Doubt::Holds) {
                 continue;
             }
-            let kind = if rule.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
+            let kind = if rule.action.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
             verdict.note(Section::Rewrite, &rule.name, "rewrite", kind, &rule.hits);
-            if rule.run == Run::Dry {
+            if rule.action.run == Run::Dry {
                 continue;
             }
             rewrites.push(*index);
@@ -329,12 +328,17 @@ impl RuleSet {
             if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), Doubt::Holds) {
                 continue;
             }
-            let (action, kind) = rule.outcome.words(rule.mode);
+            let (action, kind) = rule.action.outcome.words(rule.action.mode);
             verdict.note(Section::Firewall, &rule.name, action, kind, &rule.hits);
-            match (rule.mode, &rule.outcome) {
+            if let Outcome::Limit { rows, bytes } = rule.action.outcome {
+                let kind = rule.action.mode.kind();
+                let limit = Limit { rule: Arc::clone(&rule.name), rows, bytes, kind, hits: Arc::clone(&rule.hits) };
+                verdict.limits = std::mem::take(&mut verdict.limits).into_iter().chain([limit]).collect();
+            }
+            match (rule.action.mode, &rule.action.outcome) {
                 // It decides nothing, so another rule may.
-                (Watch::DryRun, _) => continue,
-                (Watch::Detect, _) => {
+                (Watch::DryRun, _) | (Watch::Detect, Outcome::Limit { .. }) => continue,
+                (Watch::Detect, Outcome::Deny { .. }) => {
                     verdict.detected.get_or_insert_with(|| Arc::clone(&rule.name));
                     continue;
                 }
@@ -344,6 +348,9 @@ impl RuleSet {
                         || Denial { rule: name(), sqlstate: *sqlstate, message: Arc::clone(message), why: None };
                     verdict.denial.get_or_insert_with(denial);
                 }
+                // It lets pass what it matched. Of several statements that may be one, and another rule may refuse the next.
+                (Watch::Act, Outcome::Limit { .. }) if facts.acts.len() != 1 => continue,
+                (Watch::Act, Outcome::Limit { .. }) => {}
             }
             if rule.after == After::Stop {
                 break;
@@ -431,23 +438,23 @@ impl RuleSet {
         verdict: &mut Verdict,
     ) {
         for rule in principal.routing.iter().filter_map(|index| self.routing.get(*index as usize)) {
-            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), rule.doubt()) {
+            if !rule.condition.holds(words, facts, text, &principal.path, Some(moment), rule.action.doubt()) {
                 continue;
             }
-            let action = match rule.route.as_ref().map(|route| route.to) {
+            let action = match rule.action.route.as_ref().map(|route| route.to) {
                 Some(RouteTo::Primary) => "primary",
                 Some(RouteTo::Replica) => "replica",
                 None => "timeout",
             };
-            let kind = if rule.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
+            let kind = if rule.action.run == Run::Dry { HitKind::DryRun } else { HitKind::Follow };
             verdict.note(Section::Routing, &rule.name, action, kind, &rule.hits);
-            if rule.run == Run::Dry {
+            if rule.action.run == Run::Dry {
                 continue;
             }
             if verdict.route.is_none() {
-                verdict.route.clone_from(&rule.route);
+                verdict.route.clone_from(&rule.action.route);
             }
-            verdict.timeout = verdict.timeout.into_iter().chain(rule.timeout).min();
+            verdict.timeout = verdict.timeout.into_iter().chain(rule.action.timeout).min();
             if rule.after == After::Stop {
                 break;
             }
@@ -456,19 +463,27 @@ impl RuleSet {
 }
 
 /// The rules whose part about the session holds.
-fn fitting<'a>(conditions: impl Iterator<Item = &'a Condition>, identity: &Identity<'_>) -> Box<[u32]> {
-    (0..).zip(conditions).filter(|(_, condition)| condition.who.fits(identity)).map(|(index, _)| index).collect()
+fn fitting<A>(rules: &[Ruling<A>], identity: &Identity<'_>) -> Box<[u32]> {
+    (0..).zip(rules).filter(|(_, rule)| rule.condition.who.fits(identity)).map(|(index, _)| index).collect()
 }
 
 impl Outcome {
     fn words(&self, mode: Watch) -> (&'static str, HitKind) {
-        let (action, acts) = match self {
-            Self::Deny { .. } => ("deny", HitKind::Deny),
-        };
-        match mode {
-            Watch::Act => (action, acts),
-            Watch::Detect => (action, HitKind::Detect),
-            Watch::DryRun => (action, HitKind::DryRun),
+        match self {
+            Self::Deny { .. } => ("deny", mode.kind()),
+            // That it matched refuses nothing yet.
+            Self::Limit { .. } => ("limit", HitKind::Follow),
+        }
+    }
+}
+
+impl Watch {
+    /// What comes of what a rule refuses.
+    fn kind(self) -> HitKind {
+        match self {
+            Self::Act => HitKind::Deny,
+            Self::Detect => HitKind::Detect,
+            Self::DryRun => HitKind::DryRun,
         }
     }
 }

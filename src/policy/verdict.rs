@@ -47,6 +47,21 @@ pub struct Denial {
     pub why: Option<Arc<str>>,
 }
 
+/// How much a statement may give by one rule.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// The rule's name.
+    pub rule: Arc<str>,
+    /// Most rows.
+    pub rows: Option<u64>,
+    /// Most bytes of rows.
+    pub bytes: Option<u64>,
+    /// What comes of more: only [`HitKind::Deny`] ends the statement.
+    pub kind: HitKind,
+    /// Its counters.
+    pub hits: Arc<Hits>,
+}
+
 /// Where a rule sends a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteOrder {
@@ -106,6 +121,8 @@ pub struct Verdict {
     pub denial: Option<Denial>,
     /// A rule, or the allow list, would have refused it but only watches.
     pub detected: Option<Arc<str>>,
+    /// It may give so much; all of them hold.
+    pub limits: Box<[Limit]>,
     /// Where it goes.
     pub route: Option<RouteOrder>,
     /// It may run so long.

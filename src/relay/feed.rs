@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, ops::Range};
 
 use memchr::memmem;
 
-use super::{Ack, Asked, Names, Owed, ReplyQueue, Show, What, copy::Strays};
+use super::{Ack, Asked, Meter, Names, Owed, ReplyQueue, Show, What, copy::Strays};
 use crate::{
     base::SqlState,
     pool::{NAME_PREFIX, Prepared, StatementId},
@@ -127,6 +127,8 @@ pub struct Feed {
     pub asked: Vec<Asked>,
     /// Errors that were written for the client and show names of ours. They must be mended before the client gets them.
     pub misnamed: Vec<Misnamed>,
+    /// What may still be given of the reply in front, if it is [`Show::Metered`].
+    pub meter: Meter,
     /// Errors of the request under way point into a text that is not the client's: they are to be mended, too.
     pub moved: bool,
     /// Of the ParameterDescription whose RowDescription comes next, if anybody wants to know.
@@ -171,6 +173,7 @@ impl Feed {
         self.failed_parse = false;
         self.hidden_error = None;
         (self.mute, self.overdue) = (false, false);
+        self.meter = Meter::default();
         self.forgot_statements = false;
         self.deallocated = 0;
         self.rows.clear();
@@ -189,6 +192,7 @@ impl Feed {
         self.fatal = None;
         self.name_changes = 0;
         self.skipped.clear();
+        self.meter = Meter::default();
         self.told.clear();
         self.asked.clear();
     }
@@ -213,14 +217,24 @@ impl Feed {
             }
             let total = len as usize + 1;
             let here = buf.len() - pos;
-            if matches!(tag, tag::DATA_ROW | tag::COPY_DATA)
+            if matches!(tag, tag::DATA_ROW | tag::COPY_DATA | tag::FUNCTION_CALL_RESPONSE)
                 && !self.mute
-                && matches!(
-                    self.queue.front(),
-                    Some(Owed::Reply { what: What::Query | What::Execute, show: Show::Pass, .. })
-                )
+                && let Some(Owed::Reply {
+                    what: What::Query | What::Execute,
+                    show: show @ (Show::Pass | Show::Metered),
+                    ..
+                }) = self.queue.front()
             {
                 self.delivered = true;
+                if *show == Show::Metered
+                    && !self.meter.takes(tag, total, &buf[pos + HEAD_BYTES..pos + total.min(here)])
+                {
+                    out.extend_from_slice(&buf[start..pos]);
+                    pos += total.min(here);
+                    start = pos;
+                    (self.left, self.left_passes) = (total.saturating_sub(here), false);
+                    continue;
+                }
                 if total <= here {
                     pos += total;
                 } else {
@@ -304,18 +318,18 @@ impl Feed {
             Some(Owed::Poison(_)) => (Some(What::Bind), Show::Pass),
             Some(Owed::Local(..)) | None => (None, Show::Pass),
         };
-        let for_client = match show {
-            Show::Pass if !self.mute => Move::Pass,
-            Show::Pass | Show::Swallow | Show::Collect | Show::Try => Move::Drop,
-        };
+        let theirs = show.is_theirs() && !self.mute;
+        // Of a result that is too long nothing more is said, but what the server says besides.
+        let over = theirs && show == Show::Metered && self.meter.is_crossed();
+        let for_client = if theirs && !over { Move::Pass } else { Move::Drop };
         match (tag, what) {
             (tag::PARAMETER_STATUS, _) => {
                 let status = ParameterStatus::parse(body).map_err(|_| malformed)?;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-                self.reported.push((text(status.name), text(status.value), matches!(for_client, Move::Pass)));
-                Ok(for_client)
+                self.reported.push((text(status.name), text(status.value), theirs));
+                Ok(if theirs { Move::Pass } else { Move::Drop })
             }
-            (tag::NOTICE_RESPONSE, _) => Ok(for_client),
+            (tag::NOTICE_RESPONSE, _) => Ok(if theirs { Move::Pass } else { Move::Drop }),
             (tag::NOTIFICATION_RESPONSE, _) => Ok(Move::Pass),
             (tag::ERROR_RESPONSE, _) => {
                 let error = self.on_error(body, what, show)?;
@@ -335,11 +349,20 @@ impl Feed {
                 Ok(Move::Drop)
             }
             (tag::READY_FOR_QUERY, Some(What::Query | What::Sync)) => {
-                self.status = Some(TxStatus::parse(body).map_err(|_| malformed)?);
+                let status = TxStatus::parse(body).map_err(|_| malformed)?;
+                self.status = Some(status);
                 self.copy_in = false;
                 self.skipping = false;
                 self.queue.pop();
-                Ok(for_client)
+                if over && self.meter.owes().is_some() {
+                    // Its end came before the cancel. A transaction that is open is still to fail.
+                    if status == TxStatus::InTransaction {
+                        return Ok(Move::Drop);
+                    }
+                    let error = self.meter.tell_late().unwrap_or_default();
+                    return Ok(Move::Instead([&error, &*whole_message(tag, body)].concat().into()));
+                }
+                Ok(if theirs { Move::Pass } else { Move::Drop })
             }
             (tag::PARSE_COMPLETE, Some(What::Parse))
             | (tag::BIND_COMPLETE, Some(What::Bind))
@@ -371,6 +394,7 @@ impl Feed {
             }
             (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE, Some(What::Query)) => {
                 self.complete(show, body);
+                self.meter.next_result();
                 Ok(for_client)
             }
             (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED, Some(What::Execute)) => {
@@ -378,10 +402,10 @@ impl Feed {
                 self.acknowledge();
                 Ok(for_client)
             }
-            (tag::COPY_IN_RESPONSE, Some(What::Query | What::Execute)) if show == Show::Pass => {
-                self.copy_in = true;
+            (tag::COPY_IN_RESPONSE, Some(What::Query | What::Execute)) if show.is_theirs() => {
+                self.copy_in = !over;
                 self.delivered = true;
-                Ok(Move::Pass)
+                Ok(for_client)
             }
             (
                 tag::COPY_OUT_RESPONSE | tag::COPY_DONE | tag::COPY_DATA | tag::FUNCTION_CALL_RESPONSE,
@@ -426,7 +450,7 @@ impl Feed {
 
     fn complete(&mut self, show: Show, body: &[u8]) {
         self.strays.end_well();
-        if show == Show::Pass {
+        if show.is_theirs() {
             self.delivered = true;
             match body {
                 b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => self.forgot_statements = true,
@@ -472,7 +496,7 @@ impl Feed {
         if show == Show::Try {
             return Ok(Move::Drop);
         }
-        if show != Show::Pass && matches!(what, Some(What::Query | What::Sync)) {
+        if !show.is_theirs() && matches!(what, Some(What::Query | What::Sync)) {
             self.hidden_error.get_or_insert_with(|| (sqlstate, message()));
             return Ok(Move::Drop);
         }
@@ -495,6 +519,16 @@ impl Feed {
             return Ok(Move::Drop);
         }
         self.delivered = true;
+        if show == Show::Metered
+            && let Some(error) = self.meter.tell()
+        {
+            // The end of a result that was too long; mostly our cancel.
+            self.error.get_or_insert(sqlstate);
+            if what != Some(What::Query) {
+                self.skip();
+            }
+            return Ok(Move::Instead(error));
+        }
         let misplaced = self.strays.words_of(body);
         if what == Some(What::Query)
             && matches!(sqlstate, SqlState::UNDEFINED_STATEMENT | SqlState::IN_FAILED_TRANSACTION)

@@ -7,12 +7,14 @@ mod buffers;
 mod client;
 mod copy;
 mod feed;
+mod meter;
 mod order;
 mod pump;
 
 pub use buffers::Buffers;
 pub use client::{Client, ClientGone};
 pub use feed::{Attempt, Feed, Misnamed, Violation};
+pub use meter::{Amount, Bound, Meter};
 pub use order::{Ack, Asked, NO_SUCH, Names, Owed, ReplyQueue, Show, What};
 pub use pump::{Exchange, Outcome, Outgoing, Until};
 

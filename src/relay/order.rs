@@ -35,12 +35,21 @@ pub enum What {
 pub enum Show {
     /// The client.
     Pass,
+    /// The client, as far as [`super::Feed::meter`] lets it.
+    Metered,
     /// Nobody: the request was ours.
     Swallow,
     /// We do: its rows are kept for the session.
     Collect,
     /// The same, but that it fails is no matter.
     Try,
+}
+
+impl Show {
+    /// Was it the client who asked?
+    pub fn is_theirs(self) -> bool {
+        matches!(self, Self::Pass | Self::Metered)
+    }
 }
 
 /// What becomes true on the server when the reply says so.
@@ -111,6 +120,11 @@ impl Owed {
     /// A client's request.
     pub fn pass(what: What) -> Self {
         Self::Reply { what, show: Show::Pass, ack: Ack::Nothing, names: Names::Untouched }
+    }
+
+    /// A client's request whose result is counted.
+    pub fn metered(what: What) -> Self {
+        Self::Reply { what, show: Show::Metered, ack: Ack::Nothing, names: Names::Untouched }
     }
 
     /// What becomes true with the reply.
@@ -195,7 +209,7 @@ impl ReplyQueue {
     pub fn ready_owed(&self) -> usize {
         self.owed
             .iter()
-            .filter(|owed| matches!(owed, Owed::Reply { what: What::Sync | What::Query, show: Show::Pass, .. }))
+            .filter(|owed| matches!(owed, Owed::Reply { what: What::Sync | What::Query, show, .. } if show.is_theirs()))
             .count()
     }
 

@@ -83,6 +83,8 @@ pub enum Outcome {
     ClientBroke(WireError),
     /// What waits for the client shows names of ours ([`Feed::misnamed`]): they are to be mended, then it goes on.
     Misnamed,
+    /// A result is longer than it may be ([`Feed::meter`]): nothing more of it is passed on, and the server need not go on. Said once.
+    TooMuch,
     /// A cancel did not end the request in time. Only whoever pumps with a deadline says so.
     Overdue,
     /// The server's connection ended.
@@ -128,6 +130,9 @@ impl Exchange<'_> {
             if !self.feed.misnamed.is_empty() {
                 return Poll::Ready(Outcome::Misnamed);
             }
+            if self.feed.meter.take_alarm() {
+                return Poll::Ready(Outcome::TooMuch);
+            }
             // An attempt holds its replies back until there is no way back.
             if self.is_attempt() && self.client.out.len() > HELD {
                 self.feed.delivered = true;
@@ -150,7 +155,8 @@ impl Exchange<'_> {
             if done {
                 return Poll::Ready(Outcome::Done);
             }
-            if !blocked {
+            // What a crossed limit drops needs no place with the client.
+            if !blocked || self.feed.meter.is_crossed() {
                 match self.poll_server(cx) {
                     Poll::Ready(None) => continue,
                     Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),

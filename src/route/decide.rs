@@ -193,7 +193,7 @@ fn ends_with_transaction(facts: &Facts) -> bool {
         && facts
             .effects
             .iter()
-            .all(|e| matches!(e, Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false }))
+            .all(|e| matches!(e, Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false, .. }))
 }
 
 #[cfg(test)]

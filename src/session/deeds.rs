@@ -187,7 +187,10 @@ impl Deeds {
 
     fn note_effect(&mut self, effect: &Effect) {
         match effect {
-            Effect::SetParameter { local: true, .. } | Effect::Declare { hold: false } | Effect::DiscardOther => {}
+            Effect::SetParameter { local: true, .. }
+            | Effect::Declare { hold: false, .. }
+            | Effect::Fetch(_)
+            | Effect::DiscardOther => {}
             Effect::SetParameter { name, local: false } => self.touch(name, Last::Set),
             Effect::ResetParameter(name) => self.touch(name, Last::Reset),
             Effect::SetUnknownParameter => self.unknown_parameter = true,
@@ -207,8 +210,8 @@ impl Deeds {
             | Effect::AdvisoryUnlockAll
             | Effect::Prepare(_)
             | Effect::Deallocate(_)
-            | Effect::Declare { hold: true }
-            | Effect::CloseCursor
+            | Effect::Declare { hold: true, .. }
+            | Effect::CloseCursor(_)
             | Effect::CloseAllCursors
             | Effect::DeallocateAll => self.living = true,
             Effect::Load => self.load = true,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    cursors::Cursors,
     cycle::{Composing, Load},
     end::End,
     refusal::Refusal,
@@ -108,6 +109,8 @@ impl Session {
                 // What came before the pause has been answered, and the client has it.
                 (repeatable, self.feed.attempt) = (false, Attempt::Final);
                 self.settle_server();
+                // One that was meant for what is over must not hit what follows.
+                self.handle.cancels_have_arrived().await;
             };
             self.mark = Instant::now();
             self.handle.rest();
@@ -208,9 +211,14 @@ impl Session {
                 }
                 Outcome::ClientGone(gone) => return Err(gone.into()),
                 Outcome::ClientBroke(error) => return Err(error.into()),
-                Outcome::ClientClosing | Outcome::Misnamed => return Err(End::Left),
+                Outcome::ClientClosing | Outcome::Misnamed | Outcome::TooMuch => return Err(End::Left),
                 Outcome::Overdue => {
-                    let message = "canceling statement due to timeout; it did not end in time, so the connection does";
+                    let message = match self.feed.meter.is_crossed() {
+                        true => {
+                            "canceling statement due to the length of its result; it did not end in time, so the connection does"
+                        }
+                        false => "canceling statement due to timeout; it did not end in time, so the connection does",
+                    };
                     return Err(End::Fatal(SqlState::QUERY_CANCELED, message.into()));
                 }
             }
@@ -278,6 +286,7 @@ impl Session {
         self.feed.abandon();
         self.outgoing = crate::relay::Outgoing::default();
         self.group_open = false;
+        self.cursors = Cursors::default();
         self.portals.clear();
         self.pinned = None;
         if let Some(held) = self.held.take() {

@@ -60,6 +60,9 @@ impl Session {
             if item.refused.is_some() {
                 break;
             }
+            if item.tag == tag::EXECUTE && self.is_ruled() {
+                self.follow_portal(&item.portal(self));
+            }
             if let Some(statement) = &item.statement {
                 // Mostly all messages of a group are about one statement; it need not be asked four times.
                 let seen = i > 0 && batch.items[i - 1].statement.as_ref().is_some_and(|s| s.is(statement));
@@ -80,9 +83,11 @@ impl Session {
                 if item.tag == tag::EXECUTE {
                     moved |= self.moves_names(&classified.known.facts);
                     self.follow(verdict.as_ref(), classified.hints);
-                    self.follow_prepared(&classified.known.facts, Protocol::Extended);
+                    self.follow_named(&classified.known.facts, Protocol::Extended);
                     self.note_named(statement);
-                    self.remember_prepared(&classified.known, &statement.text, statement.original.clone());
+                    let original = statement.original.as_ref();
+                    self.prepared_by_sql.remember(&classified.known, &statement.text, original);
+                    self.note_cursors(&classified.known, &statement.text, Protocol::Extended);
                     if self.deeds.is_blind() {
                         self.note_bound(&batch.items, &classified.known.facts);
                     }
@@ -123,6 +128,14 @@ impl Session {
             }
             if item.tag == tag::EXECUTE {
                 item.refused = self.execute_refused_by_rate(item.statement.as_ref()).map(Box::new);
+                if item.refused.is_some() {
+                    return;
+                }
+            }
+            if item.tag == tag::EXECUTE && self.is_ruled() && standing == Standing::Open {
+                // Of a portal that was bound a statement is known; a cursor of that name may be SQL's.
+                let portal = item.portal(self);
+                item.refused = self.police_portal(&portal).map(Box::new);
                 if item.refused.is_some() {
                     return;
                 }
@@ -190,6 +203,7 @@ impl Session {
 
     /// After an error everything up to Sync is ignored.
     async fn skip(&mut self, batch: Batch) -> Result<(), End> {
+        self.settle_sql_names(true);
         let last = batch.items.last().map_or(0, |item| item.total - item.here);
         self.client.consume(batch.bytes);
         let mut left = last;

@@ -1,18 +1,14 @@
 //! `session_guard`: what becomes of state that lives in one server's session and cannot follow the client.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
-use super::{
-    refusal::Refusal,
-    rewriting::Original,
-    state::{Prepared, Session},
-};
+use super::{refusal::Refusal, state::Session};
 use crate::{
     base::SqlState,
     config::{Feature, GuardMode, PoolMode},
     pool::Pinned,
     sql::{
-        Facts, Known,
+        Facts,
         facts::{Effect, TxVerb},
     },
     wire::backend::TxStatus,
@@ -20,10 +16,6 @@ use crate::{
 
 /// What statement pooling says to BEGIN.
 pub(super) const NO_TRANSACTIONS: &str = "transactions are not possible in statement pooling mode";
-/// Most names of SQL's PREPARE that are remembered for what they do.
-const MOST_PREPARED: usize = 1024;
-/// Longest text of such that is remembered.
-const LONGEST_PREPARED: usize = 64 * 1024;
 /// OIDs of pg_advisory_lock and its kin (pg_proc.dat): the fast path names functions by number.
 const LOCKS: [u32; 8] = [2880, 2881, 2882, 2883, 2886, 2887, 2888, 2889];
 
@@ -42,7 +34,7 @@ fn feature(effect: &Effect) -> Option<Feature> {
         Effect::Listen => Feature::Listen,
         Effect::TempObject => Feature::TempTable,
         Effect::AdvisoryLock => Feature::AdvisoryLock,
-        Effect::Declare { hold: true } => Feature::WithHoldCursor,
+        Effect::Declare { hold: true, .. } => Feature::WithHoldCursor,
         Effect::Prepare(_) => Feature::Prepare,
         Effect::SetUnknownParameter => Feature::Set,
         Effect::Load => Feature::Load,
@@ -105,8 +97,8 @@ impl Session {
 
     /// What a statement uses that EXECUTE names: prepared by SQL, or by the protocol.
     fn add_features_of(&self, name: &str, used: &mut Vec<Feature>) {
-        if let Some(known) = self.prepared_by_sql.get(name) {
-            used.extend(known.known.facts.inside.iter().filter_map(feature));
+        for prepared in self.prepared_by_sql.named(name) {
+            used.extend(prepared.known.facts.inside.iter().filter_map(feature));
         }
         if let Some(statement) = self.names.find(name.as_bytes()) {
             used.extend(self.classified(statement).known.facts.effects.iter().filter_map(feature));
@@ -118,19 +110,6 @@ impl Session {
         let snapshot = self.worker.shared.snapshot.load();
         let blocks = snapshot.config.session_guard.mode_of(Feature::AdvisoryLock) == GuardMode::Block;
         (blocks && LOCKS.contains(&function) && self.standing() == Standing::Open).then(|| block(Feature::AdvisoryLock))
-    }
-
-    /// Remembers what PREPARE stores, for the day it runs.
-    pub(super) fn remember_prepared(&mut self, known: &Rc<Known>, text: &[u8], original: Option<Original>) {
-        for effect in &known.facts.effects {
-            if let Effect::Prepare(name) = effect
-                && self.prepared_by_sql.len() < MOST_PREPARED
-                && text.len() <= LONGEST_PREPARED
-            {
-                let prepared = Prepared { known: Rc::clone(known), text: text.into(), original: original.clone() };
-                self.prepared_by_sql.insert(name.clone(), prepared);
-            }
-        }
     }
 
     /// What is to be done with state of `feature` that lives in the server's session.

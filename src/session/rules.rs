@@ -12,6 +12,7 @@ use crate::{
     pool::Params,
     sql::{
         Facts, Hints, Known,
+        catalog::Freshness,
         facts::{Act, Effect, Kind, Name, TxVerb, Verb},
     },
     wire::backend::TxStatus,
@@ -76,29 +77,29 @@ const USUAL: [&str; 8] = [
 ];
 
 /// Numbers of functions (pg_proc.dat): large objects by libpq's fast path, which drivers call so, and a few others that rules name.
-const BY_NUMBER: [(u32, &str, Kind); 22] = [
-    (715, "lo_create", Kind::Write),
-    (764, "lo_import", Kind::Write),
-    (765, "lo_export", Kind::Write),
-    (767, "lo_import", Kind::Write),
-    (952, "lo_open", Kind::Write),
-    (953, "lo_close", Kind::Read),
-    (954, "loread", Kind::Read),
-    (955, "lowrite", Kind::Write),
-    (956, "lo_lseek", Kind::Read),
-    (957, "lo_creat", Kind::Write),
-    (958, "lo_tell", Kind::Read),
-    (964, "lo_unlink", Kind::Write),
-    (1004, "lo_truncate", Kind::Write),
-    (3170, "lo_lseek64", Kind::Read),
-    (3171, "lo_tell64", Kind::Read),
-    (3172, "lo_truncate64", Kind::Write),
-    (3457, "lo_from_bytea", Kind::Write),
-    (3458, "lo_get", Kind::Read),
-    (3459, "lo_get", Kind::Read),
-    (3460, "lo_put", Kind::Write),
-    (2626, "pg_sleep", Kind::Read),
-    (3036, "pg_notify", Kind::Write),
+const BY_NUMBER: [(u32, &str); 22] = [
+    (715, "lo_create"),
+    (764, "lo_import"),
+    (765, "lo_export"),
+    (767, "lo_import"),
+    (952, "lo_open"),
+    (953, "lo_close"),
+    (954, "loread"),
+    (955, "lowrite"),
+    (956, "lo_lseek"),
+    (957, "lo_creat"),
+    (958, "lo_tell"),
+    (964, "lo_unlink"),
+    (1004, "lo_truncate"),
+    (3170, "lo_lseek64"),
+    (3171, "lo_tell64"),
+    (3172, "lo_truncate64"),
+    (3457, "lo_from_bytea"),
+    (3458, "lo_get"),
+    (3459, "lo_get"),
+    (3460, "lo_put"),
+    (2626, "pg_sleep"),
+    (3036, "pg_notify"),
 ];
 
 impl Session {
@@ -163,13 +164,14 @@ impl Session {
     pub(super) fn moves_names(&self, facts: &Facts) -> bool {
         moves_names(&facts.effects)
             || facts.effects.iter().any(|effect| match effect {
-                Effect::Execute(name) => match self.prepared_by_sql.get(name) {
-                    Some(prepared) => moves_names(&prepared.known.facts.inside),
-                    None => self
-                        .names
-                        .find(name.as_bytes())
-                        .is_none_or(|statement| moves_names(&self.classified(statement).known.facts.effects)),
-                },
+                Effect::Execute(name) => {
+                    let by_sql = self.prepared_by_sql.named(name);
+                    let by_protocol = self.names.find(name.as_bytes());
+                    (by_sql.is_empty() && by_protocol.is_none())
+                        || by_sql.iter().any(|prepared| moves_names(&prepared.known.facts.inside))
+                        || by_protocol
+                            .is_some_and(|statement| moves_names(&self.classified(statement).known.facts.effects))
+                }
                 _ => false,
             })
     }
@@ -190,43 +192,69 @@ impl Session {
         if let Some(refusal) = self.refusal_by(verdict) {
             return Some(refusal);
         }
-        facts.effects.iter().find_map(|effect| match effect {
+        let by_name = facts.effects.iter().find_map(|effect| match effect {
             Effect::Execute(name) => self.police_prepared(name, protocol),
+            Effect::Fetch(name) => self.police_cursor(name.as_bytes()),
             _ => None,
-        })
+        });
+        by_name.or_else(|| self.too_many_cursors(facts)).or_else(|| self.prepared_by_sql.too_many(facts))
+    }
+
+    /// May what goes by this name go on? It may have been opened under other rules.
+    pub(super) fn police_cursor(&mut self, name: &[u8]) -> Option<Refusal> {
+        self.verdicts_of_cursor(name).iter().find_map(|verdict| self.refusal_by(verdict))
+    }
+
+    /// The same for an Execute, beyond the statement that its portal is known to run.
+    pub(super) fn police_portal(&mut self, name: &[u8]) -> Option<Refusal> {
+        self.verdicts_besides_portal(name).iter().find_map(|verdict| self.refusal_by(verdict))
     }
 
     /// May the statement of this name run now? It may have been prepared under other rules.
     fn police_prepared(&mut self, name: &str, protocol: Protocol) -> Option<Refusal> {
-        let by_sql = self.prepared_by_sql.get(name);
-        if let Some(prepared) = by_sql
-            && let Err(refusal) =
-                self.still_stands(prepared.original.as_ref(), &prepared.known, &prepared.text, protocol)
-        {
-            return Some(refusal);
+        for prepared in self.prepared_by_sql.named(name) {
+            let original = prepared.original.as_ref();
+            if let Err(refusal) = self.still_stands(original, &prepared.known, &prepared.text, protocol) {
+                return Some(refusal);
+            }
         }
-        let verdicts: Vec<Rc<Verdict>> = self.verdicts_of(name, protocol).collect();
-        verdicts.iter().find_map(|verdict| self.refusal_by(verdict))
+        self.verdicts_of(name, protocol).iter().find_map(|verdict| self.refusal_by(verdict))
     }
 
     /// What the rules say of the statements of this name: the one prepared by SQL, and the protocol's.
-    fn verdicts_of(&self, name: &str, protocol: Protocol) -> impl Iterator<Item = Rc<Verdict>> + use<> {
-        let by_sql = self.prepared_by_sql.get(name);
-        let by_sql = by_sql.and_then(|prepared| self.consult(&prepared.known, &prepared.text, protocol));
+    pub(super) fn verdicts_of(&self, name: &str, protocol: Protocol) -> Vec<Rc<Verdict>> {
+        let by_sql = self.prepared_by_sql.named(name).iter();
+        let by_sql = by_sql.filter_map(|prepared| self.consult(&prepared.known, &prepared.text, protocol));
         let by_protocol = self.names.find(name.as_bytes());
         let by_protocol = by_protocol
             .and_then(|statement| self.consult(&self.classified(statement).known, &statement.text, protocol));
-        [by_sql, by_protocol].into_iter().flatten()
+        by_sql.chain(by_protocol).collect()
     }
 
-    /// What is said of statements that a text runs by EXECUTE counts like what is said of the text.
-    pub(super) fn follow_prepared(&mut self, facts: &Facts, protocol: Protocol) {
+    /// What is said of statements that a text runs by EXECUTE or FETCH counts like what is said of the text.
+    pub(super) fn follow_named(&mut self, facts: &Facts, protocol: Protocol) {
         for effect in &facts.effects {
-            let Effect::Execute(name) = effect else { continue };
-            for verdict in self.verdicts_of(name, protocol) {
-                self.count_matches(&verdict);
-                self.orders.timeout = [self.orders.timeout, verdict.timeout].into_iter().flatten().min();
+            match effect {
+                Effect::Execute(name) => self.follow_all(self.verdicts_of(name, protocol)),
+                Effect::Fetch(name) => self.follow_cursor(name.as_bytes()),
+                _ => {}
             }
+        }
+    }
+
+    fn follow_cursor(&mut self, name: &[u8]) {
+        self.follow_all(self.verdicts_of_cursor(name));
+    }
+
+    /// The same for an Execute, beyond the statement that its portal is known to run.
+    pub(super) fn follow_portal(&mut self, name: &[u8]) {
+        self.follow_all(self.verdicts_besides_portal(name));
+    }
+
+    fn follow_all(&mut self, verdicts: impl IntoIterator<Item = Rc<Verdict>>) {
+        for verdict in verdicts {
+            self.count_matches(&verdict);
+            self.orders.timeout = [self.orders.timeout, verdict.timeout].into_iter().flatten().min();
         }
     }
 
@@ -281,34 +309,32 @@ impl Session {
         limits.into_iter().filter(|limit| !limit.is_zero()).min().unwrap_or_default()
     }
 
-    /// A function called by its number.
-    pub(super) fn police_call(&mut self, function: u32) -> Option<Refusal> {
+    /// A function called by its number is judged like the SELECT that calls it.
+    pub(super) fn police_call(&mut self, function: u32) -> Result<Option<Rc<Verdict>>, Refusal> {
         self.take_seat();
-        let seat = self.seat.as_ref().filter(|seat| !seat.silent)?;
+        let Some(seat) = self.seat.as_ref().filter(|seat| !seat.silent) else { return Ok(None) };
         if self.standing() == Standing::Failed {
-            return None;
+            return Ok(None);
         }
-        let known = BY_NUMBER.iter().find(|(oid, ..)| *oid == function);
-        let verdict = match known {
-            Some((_, name, kind)) => {
-                let facts = Facts {
-                    statements: 1,
-                    verb: Verb::Select,
-                    kind: *kind,
-                    functions: Box::new([Name { schema: Some("pg_catalog".into()), name: (*name).into() }]),
-                    acts: Box::new([Act::of(Verb::Select)]),
-                    ..Facts::empty()
-                };
-                seat.rules.judge_facts(&seat.principal, &facts, self.moment(Protocol::Simple))
+        let verdict = match self.function_numbered(function) {
+            Some(name) => {
+                let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+                let schema = name.schema.as_deref().map(|schema| format!("{}.", quoted(schema))).unwrap_or_default();
+                let text = format!("select {schema}{}()", quoted(&name.name));
+                self.consult(&self.classify(text.as_bytes()).known, text.as_bytes(), Protocol::Simple)
             }
-            None => seat.rules.judge_unknown_call(&seat.principal),
+            None => Some(Rc::new(seat.rules.judge_unknown_call(&seat.principal))),
         };
-        let verdict = Rc::new(verdict);
-        let refusal = self.refusal_by(&verdict);
-        if refusal.is_none() {
-            self.count_matches(&verdict);
-        }
-        refusal
+        let refusal = verdict.as_ref().and_then(|verdict| self.refusal_by(verdict));
+        refusal.map_or(Ok(verdict), Err)
+    }
+
+    /// What a number stands for. Without a catalog that is up to date a few of PostgreSQL's own are known.
+    fn function_numbered(&self, number: u32) -> Option<Name> {
+        let known = self.tenant.catalog.present().filter(|(_, freshness)| *freshness == Freshness::Fresh);
+        let own = || BY_NUMBER.iter().find(|(oid, _)| *oid == number);
+        let own = || own().map(|(_, name)| Name { schema: Some("pg_catalog".into()), name: (*name).into() });
+        known.and_then(|(catalog, _)| catalog.function_numbered(number).cloned()).or_else(own)
     }
 }
 

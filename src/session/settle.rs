@@ -17,13 +17,16 @@ impl Session {
         let failed = self.feed.error.is_some();
         // Also in the middle of a transaction: its COMMIT will be a ROLLBACK, or a savepoint is gone back to.
         self.deeds.rolled_back |= failed;
+        if self.feed.is_settled() {
+            self.settle_sql_names(failed || self.feed.skipping || self.skipping);
+        }
         if self.held.is_none() || self.group_open {
             return Ok(());
         }
         if self.feed.status != Some(TxStatus::Idle) {
             return Ok(());
         }
-        self.portals.clear();
+        self.end_cursors();
         // A statement that failed on its own has changed nothing; in a transaction of several that is not known, and code that
         // we cannot see into may have committed before it failed (COMMIT in a procedure or a DO block).
         let undone = failed && !self.deeds.controlled && !self.deeds.opaque;

@@ -8,7 +8,8 @@ use super::{
     end::End,
     guard::Standing,
     local::Local,
-    refusal::Refusal,
+    metering::Metered,
+    refusal::{FailedGroup, Refusal},
     rewriting::{Original, Outcome},
     rules::Protocol,
     state::Session,
@@ -22,12 +23,13 @@ use crate::{
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
     sql::{
-        Classified, ClassifyPath, Facts, Route, StringRules,
+        Classified, ClassifyPath, Facts, Hints, Route, StringRules,
         catalog::Scope,
         facts::{Effect, Verb},
     },
     wire::{
-        HEAD_BYTES, Head, WireError, backend,
+        HEAD_BYTES, Head, WireError,
+        backend::{self, TxStatus},
         frontend::{self, FunctionCall, Query},
     },
 };
@@ -44,6 +46,8 @@ struct Whole {
     route: Option<Route>,
     /// What is sent in its place.
     changed: Option<Rc<Changed>>,
+    /// What its result may hold.
+    metered: Option<Metered>,
 }
 
 impl Load for Whole {
@@ -53,7 +57,13 @@ impl Load for Whole {
             None => session.outgoing.bytes.extend_from_slice(&session.client.pending()[..self.here]),
         }
         session.outgoing.stream = self.total - self.here;
-        session.feed.queue.push(Owed::pass(What::Query));
+        session.feed.queue.push(match &self.metered {
+            Some(_) => Owed::metered(What::Query),
+            None => Owed::pass(What::Query),
+        });
+        if let Some(metered) = &self.metered {
+            session.set_meter(metered);
+        }
         if let Some(server) = session.held.as_mut().and_then(|held| held.lease.server()) {
             // A simple Query destroys the unnamed statement (protocol documentation, "Extended Query").
             server.unnamed = None;
@@ -159,9 +169,9 @@ impl Session {
             let text = self.client.pending().get(HEAD_BYTES..total).unwrap_or_default();
             self.deeds.note_dotted(facts, text);
         }
-        let prepares = facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_)));
-        let prepared = match &changed {
-            _ if !prepares || here < total => Vec::new(),
+        let keeps = facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_) | Effect::Declare { .. }));
+        let kept = match &changed {
+            _ if !keeps || here < total => Vec::new(),
             Some(changed) => changed.text.as_bytes().to_vec(),
             None => self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default().to_vec(),
         };
@@ -169,7 +179,8 @@ impl Session {
             self.note_change(changed);
         }
         self.follow(verdict.as_ref(), classified.hints);
-        self.follow_prepared(facts, Protocol::Simple);
+        self.follow_named(facts, Protocol::Simple);
+        let metered = self.metered(Some(facts), verdict.as_ref(), None, Protocol::Simple);
         let wish = self.wish(&classified, verdict.as_ref());
         for name in names_in_sql(facts) {
             if let Some(statement) = self.names.find(name.as_bytes()).cloned() {
@@ -177,7 +188,7 @@ impl Session {
                 self.names_in_sql.push(name.as_bytes().into());
             }
         }
-        let mut load = Whole { total, here, consumed: false, route: Some(classified.known.route), changed };
+        let mut load = Whole { total, here, consumed: false, route: Some(classified.known.route), changed, metered };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
             if self.skipping {
@@ -186,6 +197,8 @@ impl Session {
             }
         }
         self.lose_portals(facts);
+        self.prepared_by_sql.remember(&classified.known, &kept, original.as_ref());
+        self.note_cursors(&classified.known, &kept, Protocol::Simple);
         self.exchange(&mut load, wish).await?;
         if self.group_has_failed() {
             // The server never saw it.
@@ -196,27 +209,43 @@ impl Session {
             self.names.clear();
             self.forget_statements();
         }
-        self.remember_prepared(&classified.known, &prepared, original);
         for name in deallocated(facts).take(self.feed.deallocated) {
             self.prepared_by_sql.remove(name);
             self.names.remove(name.as_bytes());
             self.no_longer_lent(name.as_bytes());
         }
-        self.settle().await?;
-        Ok(())
+        self.end_metered(load.metered).await?;
+        self.settle().await
+    }
+
+    /// A result was longer than it may be, and its transaction is open: it fails, as by an error of the server's.
+    async fn end_metered(&mut self, metered: Option<Metered>) -> Result<(), End> {
+        let Some(error) = metered.and_then(|metered| self.settle_meter(&metered)) else { return Ok(()) };
+        if self.held.is_none() || self.status() != TxStatus::InTransaction {
+            // The server is lost, and the client was told that.
+            return Ok(());
+        }
+        self.exchange(&mut FailedGroup(Some(error)), Wish::nothing()).await
     }
 
     /// FunctionCall: the fast path of libpq's large objects. An unknown function as far as we can tell.
     pub(super) async fn function_call(&mut self, head: Head) -> Result<(), End> {
         let total = head.total();
-        let mut refusal;
+        let mut refusal = None;
+        let mut verdict = None;
         let here = if total <= LONGEST_CALL {
             self.whole(head).await?;
             if self.group_has_failed() {
                 return self.discard(head.total()).await;
             }
             match FunctionCall::parse(&self.client.pending()[HEAD_BYTES..total]) {
-                Ok(call) => refusal = self.judge_call(call.function).or_else(|| self.police_call(call.function)),
+                Ok(call) => match self.judge_call(call.function) {
+                    Some(blocked) => refusal = Some(blocked),
+                    None => match self.police_call(call.function) {
+                        Ok(said) => verdict = said,
+                        Err(denied) => refusal = Some(denied),
+                    },
+                },
                 Err(error) => return self.malformed(total, error).await,
             }
             total
@@ -225,7 +254,10 @@ impl Session {
                 self.idle().await?;
             }
             let function = self.client.pending().get(HEAD_BYTES..).and_then(|body| body.first_chunk::<4>().copied());
-            refusal = function.and_then(|oid| self.police_call(u32::from_be_bytes(oid)));
+            match function.map(|oid| self.police_call(u32::from_be_bytes(oid))).transpose() {
+                Ok(said) => verdict = said.flatten(),
+                Err(denied) => refusal = Some(denied),
+            }
             self.client.pending().len().min(total)
         };
         if matches!(self.tx, Tx::Failed(_)) {
@@ -241,8 +273,10 @@ impl Session {
         self.deeds.opaque = true;
         self.deeds.wrote = true;
         self.clear_orders();
+        self.follow(verdict.as_ref(), Hints::default());
+        let metered = self.metered(None, verdict.as_ref(), None, Protocol::Simple);
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
-        let mut load = Whole { total, here, consumed: false, route: None, changed: None };
+        let mut load = Whole { total, here, consumed: false, route: None, changed: None, metered };
         if self.outgrows_replica(wish) {
             self.leave_replica().await;
             if self.skipping {
@@ -250,12 +284,13 @@ impl Session {
             }
         }
         self.exchange(&mut load, wish).await?;
-        self.settle().await?;
-        Ok(())
+        self.end_metered(load.metered).await?;
+        self.settle().await
     }
 
     /// The group before this message has failed, so a server would have skipped it. What was noted of it did not happen.
     async fn never_ran(&mut self, total: usize) -> Result<(), End> {
+        self.settle_sql_names(true);
         self.deeds = Deeds::default();
         self.names_in_sql.clear();
         self.discard(total).await

@@ -2,7 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -10,10 +9,11 @@ use std::{
 use super::{
     admission::{Admitted, Connected},
     cancel::Handle,
+    cursors::Cursors,
     deeds::Deeds,
     introduce::Describing,
     local::Local,
-    rewriting::Original,
+    prepared_by_sql::PreparedBySql,
     route_shown::LastRoute,
     rules::{Orders, Seat},
     scope::Seen,
@@ -24,9 +24,9 @@ use super::{
 use crate::{
     config::Feature,
     pool::{Lease, Owner, Params, Pinned},
-    relay::{Client, Feed, Outgoing},
+    relay::{Amount, Client, Feed, Outgoing},
     route::Floor,
-    sql::{Encoding, Facts, Known, StringRules, facts::TxVerb},
+    sql::{Encoding, Facts, StringRules, facts::TxVerb},
     wire::backend::{self, ResultType, TxStatus},
 };
 
@@ -42,14 +42,6 @@ pub(super) struct Held {
     pub lent_names: Vec<Box<[u8]>>,
 }
 
-/// What PREPARE has stored under a name: what is known of it, and its text.
-pub(super) struct Prepared {
-    pub known: Rc<Known>,
-    pub text: Rc<[u8]>,
-    /// What the client had sent, if that is another.
-    pub original: Option<Original>,
-}
-
 /// A portal that was bound.
 #[derive(Debug)]
 pub(super) struct Portal {
@@ -57,6 +49,21 @@ pub(super) struct Portal {
     pub statement: Named,
     /// Its statement was answered here, and has run.
     pub finished: bool,
+    /// Whether the server has it.
+    pub bound: Bound,
+    /// What it has given so far, if anybody counts.
+    pub given: Amount,
+}
+
+/// Whether a server has bound a portal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// The request under way does it.
+    Now,
+    /// It has.
+    Surely,
+    /// Its request has failed somewhere: perhaps the name still stands for what it stood for before.
+    Perhaps,
 }
 
 /// Every pin reason, in the words of `session_guard`; label values of `pgsluice_pins_total`.
@@ -132,6 +139,8 @@ pub(super) struct Session {
     pub bound: Vec<Box<[u8]>>,
     /// Portals bound in this transaction, and what they run.
     pub portals: Vec<Portal>,
+    /// Cursors that SQL has declared.
+    pub cursors: Cursors,
     /// Statements of the protocol that the request under way names in SQL.
     pub names_in_sql: Vec<Box<[u8]>>,
     /// What the client has set, and what it asked for at login.
@@ -150,7 +159,7 @@ pub(super) struct Session {
     /// Its mark on servers.
     pub owner: Owner,
     /// What statements prepared by SQL do to the session when they run, if anything.
-    pub prepared_by_sql: HashMap<Box<str>, Prepared>,
+    pub prepared_by_sql: PreparedBySql,
     pub deeds: Deeds,
     /// It has asked what its sequences gave it last (currval, lastval).
     pub recalls: bool,
@@ -202,7 +211,8 @@ impl Session {
     /// Is it a portal whose statement was answered here, to its end? A server would still have it, but not run it again.
     pub(super) fn is_finished(&self, portal: &[u8]) -> bool {
         // In a failed transaction nothing is bound or run, which counts more.
-        self.status() != TxStatus::Failed && self.portals.iter().any(|p| p.finished && *p.name == *portal)
+        let newest = || self.portals.iter().rev().find(|p| *p.name == *portal);
+        self.status() != TxStatus::Failed && newest().is_some_and(|p| p.finished)
     }
 
     /// A server that has run this has lost the portals of the transaction that it ended, and those made since a savepoint. Of what was

@@ -136,7 +136,9 @@ impl Session {
             None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
             Some(Outcome::ClientGone(gone)) => Err(gone.into()),
             Some(Outcome::ClientBroke(error)) => Err(error.into()),
-            Some(Outcome::ClientClosing | Outcome::Misrouted | Outcome::Misnamed | Outcome::Overdue) => Err(End::Left),
+            Some(
+                Outcome::ClientClosing | Outcome::Misrouted | Outcome::Misnamed | Outcome::TooMuch | Outcome::Overdue,
+            ) => Err(End::Left),
             Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
                 let fatal = self.feed.fatal.take();
                 self.drop_server(NodeOutcome::Failed);
@@ -204,7 +206,7 @@ impl Session {
     /// Pumps with the statement's deadline, and with patience for a client that has half-closed its connection.
     pub(super) async fn pump(&mut self, until: Until) -> Outcome {
         let mut limit = self.time_limit();
-        let timed = !limit.is_zero();
+        let mut timed = !limit.is_zero();
         let mut cancelled = false;
         loop {
             let outcome = if timed {
@@ -231,6 +233,11 @@ impl Session {
             };
             match outcome {
                 Some(Outcome::ClientClosing) => self.closing = true,
+                Some(Outcome::TooMuch) => {
+                    // Its error, or the end that came before the cancel, is awaited; what comes until then is thrown away.
+                    (timed, cancelled, limit) = (true, true, AFTER_CANCEL);
+                    self.handle.cancel();
+                }
                 Some(outcome) => return outcome,
                 None => return Outcome::ServerLost(None),
             }

@@ -133,6 +133,16 @@ pub struct Name {
     pub name: Box<str>,
 }
 
+impl Name {
+    /// In the place of a relation's name: all there are in the schema, or in any if there is none.
+    pub const ANY: &str = "*";
+
+    /// Does it stand for more than one?
+    pub fn is_any(&self) -> bool {
+        *self.name == *Self::ANY
+    }
+}
+
 /// Isolation asked for by BEGIN or SET TRANSACTION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "SQL's own names")]
@@ -230,11 +240,15 @@ pub enum Effect {
     DeallocateAll,
     /// DECLARE CURSOR; `hold` outlives the transaction.
     Declare {
+        /// The cursor.
+        name: Box<str>,
         /// WITH HOLD.
         hold: bool,
     },
+    /// FETCH or MOVE in this cursor.
+    Fetch(Box<str>),
     /// CLOSE name.
-    CloseCursor,
+    CloseCursor(Box<str>),
     /// CLOSE ALL.
     CloseAllCursors,
     /// LOAD.

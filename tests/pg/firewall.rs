@@ -1,6 +1,7 @@
 //! The firewall: every kind of rule at every door, and that a refusal is like any error of a server at the same place.
 
 mod allow_list;
+mod limits;
 mod names;
 mod unread;
 
@@ -16,6 +17,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     let mut cases = allow_list::cases();
+    cases.extend(limits::cases());
     cases.extend(names::cases());
     cases.extend(unread::cases());
     cases.extend(cases!("firewall", Pgsluice:
@@ -236,16 +238,25 @@ fn a_login_is_a_door(world: &World) {
 }
 
 fn a_function_call_is_a_door(world: &World) {
-    let text = format!("{RULES}  - {{ name: no-unlink, when: {{ functions: [lo_unlink] }}, deny: {{}} }}\n");
+    world.prepare(
+        "create or replace function mine() returns int language sql as 'select 5'; \
+         create or replace function theirs() returns int language sql as 'select 6'",
+    );
+    let text = format!("{RULES}  - {{ name: no-unlink, when: {{ functions: [lo_unlink, theirs] }}, deny: {{}} }}\n");
     let mut client = world.proxy(&Setup::default().size(3).top(&rules(world, "calls", &text))).login();
-    // int4pl, which nobody calls by number.
-    refused(&client.ask(&frontend::function_call(177, &["1", "2"])), "function-call", "int4pl");
+    refused(&client.ask(&frontend::function_call(999_999, &["1", "2"])), "function-call", "no function");
+    // int4pl, which only the catalog knows.
+    eventually("the catalog", || client.ask(&frontend::function_call(177, &["1", "2"])).letters() == "V Z(I)");
+    let number = |name: &str| world.superuser(&format!("select '{name}'::regproc::oid")).parse().unwrap_or_default();
+    assert_eq!(client.ask(&frontend::function_call(number("mine"), &[])).letters(), "V Z(I)");
+    refused(&client.ask(&frontend::function_call(number("theirs"), &[])), "no-unlink", "a function of somebody's");
+    refused(&client.ask(&frontend::function_call(2626, &["0"])), "no-sleep", "pg_sleep");
     refused(&client.ask(&frontend::function_call(964, &["1"])), "no-unlink", "lo_unlink");
     // lo_creat is known, and no rule is about it.
     assert_eq!(client.ask(&frontend::function_call(957, &["131072"])).letters(), "V Z(I)");
     client.query("begin");
     client.query("select 1");
-    assert_eq!(client.ask(&frontend::function_call(177, &["1", "2"])).letters(), "E(42501) Z(E)");
+    assert_eq!(client.ask(&frontend::function_call(964, &["1"])).letters(), "E(42501) Z(E)");
     assert_eq!(client.ask(&frontend::function_call(957, &["1"])).letters(), "E(25P02) Z(E)");
     client.query("rollback");
 }

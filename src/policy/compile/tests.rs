@@ -65,6 +65,7 @@ impl Court {
             let mut words = Vec::new();
             words.extend(verdict.denial.iter().map(|denial| format!("deny {}", denial.rule)));
             words.extend(verdict.detected.iter().map(|rule| format!("detect {rule}")));
+            words.extend(verdict.limits.iter().map(|limit| format!("limit {} {}", limit.rule, limit.kind.as_str())));
             words.extend(verdict.route.iter().map(|route| format!("route {}", route.rule)));
             words.extend(verdict.timeout.iter().map(|timeout| format!("{timeout:?}")));
             words.join(" ")
@@ -140,6 +141,62 @@ fn conditions_about_acts_hold_for_one_act() {
         ("explain delete from t", true),
     ] {
         assert_eq!(court.says(sql).starts_with("deny"), denied, "{sql}");
+    }
+}
+
+/// A limit lets pass what it matches, but of several statements only that one.
+#[test]
+fn limits_are_found_and_hide_no_denial() {
+    let mut court = Court::new(rules(
+        "
+firewall:
+  - { name: dry, when: { tables: [t] }, limit: { rows: 1 }, dry_run: true }
+  - { name: watch, when: { tables: [t] }, limit: { rows: 1 }, mode: detect }
+  - { name: few, when: { tables: [t], statement: select }, limit: { rows: 1, bytes: 1KiB } }
+  - { name: less, when: { tables: [t], statement: select }, limit: { rows: 1 } }
+  - { name: no, when: { tables: [t, u] }, deny: {} }
+",
+    ));
+    let watching = "limit dry dry_run limit watch detect";
+    for (sql, said) in [
+        ("select * from t", format!("{watching} limit few deny")),
+        ("select * from u", "deny no".to_owned()),
+        ("delete from t", format!("deny no {watching}")),
+        ("select * from t; select 1", format!("deny no {watching} limit few deny limit less deny")),
+        ("explain select * from t", format!("deny no {watching} limit few deny limit less deny")),
+        ("selec", "deny unparsable".to_owned()),
+    ] {
+        assert_eq!(court.says(sql), said, "{sql}");
+    }
+}
+
+#[test]
+fn what_names_no_table_is_about_all_of_them() {
+    let mut court = Court::new(rules(
+        "
+firewall:
+  - { name: secret, when: { tables: [app.secret] }, deny: {} }
+routing:
+  - { name: near, when: { tables: [app.secret] }, route: { to: replica } }
+",
+    ));
+    for (sql, denied) in [
+        ("grant select on all tables in schema app to x", true),
+        ("grant select on all tables in schema other, app to x", true),
+        ("grant select on all tables in schema other to x", false),
+        ("revoke select on all tables in schema app from x", true),
+        ("grant execute on all functions in schema app to x", false),
+        ("alter default privileges grant select on tables to x", true),
+        ("alter default privileges in schema other grant select on tables to x", false),
+        ("drop schema app cascade", true),
+        ("drop schema other cascade", false),
+        ("drop owned by x", true),
+        ("truncate t cascade", true),
+        ("truncate t", false),
+        ("alter schema app rename to b", true),
+        ("drop extension x cascade", true),
+    ] {
+        assert_eq!(court.says(sql), if denied { "deny secret" } else { "" }, "{sql}");
     }
 }
 

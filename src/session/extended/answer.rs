@@ -7,12 +7,13 @@ use super::{
 use crate::{
     base::SqlState,
     observe::Sent,
+    relay::Amount,
     route::RouteReason,
     session::{
         local::{Local, Ran},
         refusal::Refusal,
         simple::{failed, is_refused_when_failed},
-        state::{Portal, Session},
+        state::{Bound, Portal, Session},
         statements::Named,
         tx::Tx,
     },
@@ -88,6 +89,7 @@ impl Session {
                     return true;
                 }
                 if let Some(statement) = &item.statement {
+                    self.portals.retain(|bound| bound.name != portal);
                     self.bind(portal, statement.clone());
                 }
                 backend::bind_complete(self.client.say());
@@ -142,14 +144,15 @@ impl Session {
     }
 
     pub(super) fn bind(&mut self, portal: Box<[u8]>, statement: Named) {
-        self.portals.retain(|bound| bound.name != portal);
-        self.portals.push(Portal { name: portal, statement, finished: false });
+        let (finished, bound, given) = (false, Bound::Now, Amount::default());
+        self.portals.push(Portal { name: portal, statement, finished, bound, given });
     }
 
     /// It ran. What gives rows would give none the next time; anything else is refused.
     pub(super) fn finish_portal(&mut self, local: &Local, name: &[u8]) {
         if local.columns().is_none() {
-            self.portals.iter_mut().filter(|portal| *portal.name == *name).for_each(|portal| portal.finished = true);
+            let newest = self.portals.iter_mut().rev().find(|portal| *portal.name == *name);
+            newest.into_iter().for_each(|portal| portal.finished = true);
         }
     }
 

@@ -13,6 +13,8 @@ use crate::{
     session::{
         cycle::{Composing, Load},
         local::{Local, Ran},
+        metering::Metered,
+        rules::Protocol,
         state::Session,
         statements::Named,
     },
@@ -29,6 +31,7 @@ pub(super) const MOST_NAMES: usize = 1 << 16;
 impl Load for Batch {
     fn rewind(&mut self) {
         (self.next, self.asked, self.poisoned) = (0, false, false);
+        self.metered = None;
     }
 
     fn try_out(&self, session: &mut Session) -> bool {
@@ -47,12 +50,24 @@ impl Load for Batch {
         if begins && session.status() == TxStatus::InTransaction && self.items.iter().all(idle) {
             session.wake_transaction();
         }
+        if let Some(error) = self.metered.take().and_then(|metered| session.settle_meter(&metered)) {
+            // The server has carried it out to its end; what it belongs to fails here.
+            session.write_failing(error);
+            self.poisoned = true;
+        }
         while let Some(item) = self.items.get(self.next) {
             // Behind an error of the server's, which can only be there if it was asked something in between, or of ours.
             if item.tag == tag::SYNC || !(self.poisoned || session.feed.skipping) {
                 match session.compose_item(item, std::mem::take(&mut self.asked)) {
                     Composed::Sent => {}
                     Composed::Poisoned => self.poisoned = true,
+                    Composed::Metered(metered) => {
+                        // What follows hangs on its length.
+                        frontend::flush(&mut session.outgoing.bytes);
+                        self.metered = Some(metered);
+                        self.next += 1;
+                        return Composing::Pauses;
+                    }
                     Composed::Asked => {
                         frontend::flush(&mut session.outgoing.bytes);
                         self.asked = true;
@@ -111,13 +126,14 @@ impl Load for Batch {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Composed {
     Sent,
     /// The server will fail here; what follows is skipped.
     Poisoned,
     /// Not sent: the server is asked something first.
     Asked,
+    /// Sent, and nothing else until its result is in.
+    Metered(Metered),
 }
 
 impl Session {
@@ -338,7 +354,13 @@ impl Session {
                 Ran::Error => Composed::Poisoned,
             };
         }
+        let metered = self.metered_execute(item, execute.portal);
         self.send_raw(item);
+        if let Some(metered) = metered {
+            self.set_meter(&metered);
+            self.feed.queue.push(Owed::metered(What::Execute));
+            return Composed::Metered(metered);
+        }
         let Some(statement) = &item.statement else {
             self.owe(What::Execute, Ack::Nothing, Names::Untouched);
             return Composed::Sent;
@@ -359,6 +381,23 @@ impl Session {
             self.owe(What::Execute, Ack::Nothing, Names::Untouched);
         }
         Composed::Sent
+    }
+
+    /// What limits the result of a portal. Transaction control and the like give none.
+    fn metered_execute(&self, item: &Item, portal: &[u8]) -> Option<Metered> {
+        if !self.is_ruled() {
+            return None;
+        }
+        let Some(statement) = &item.statement else {
+            return self.metered(None, None, Some(portal), Protocol::Extended);
+        };
+        let known = self.classified(statement).known;
+        let gives = known.facts.tx.is_empty()
+            && !(statement.copies_in || statement.forgets_names || statement.deallocates.first().is_some());
+        if !gives {
+            return None;
+        }
+        self.metered(Some(&known.facts), item.verdict.as_ref(), Some(portal), Protocol::Extended)
     }
 
     /// A name of the client's ends; what the server keeps under ours stays for others.

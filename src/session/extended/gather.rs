@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::{
     base::SqlState,
     policy::Verdict,
-    session::{end::End, refusal::Refusal, state::Session, statements::Named},
+    session::{end::End, metering::Metered, refusal::Refusal, state::Session, statements::Named},
     wire::{
         HEAD_BYTES, Head, WireError,
         frontend::{self, Bind, BindPrefix, Close, Describe, Execute, Parse, tag},
@@ -59,6 +59,11 @@ impl Item {
         self.tag == tag::PARSE && Parse::parse(self.body(session)).is_ok_and(|parse| parse.name.is_empty())
     }
 
+    /// The portal that it runs, if it is an Execute.
+    pub(super) fn portal(&self, session: &Session) -> Box<[u8]> {
+        Execute::parse(self.body(session)).map(|execute| execute.portal.into()).unwrap_or_default()
+    }
+
     pub(super) fn body<'a>(&self, session: &'a Session) -> &'a [u8] {
         &session.client.pending()[self.start + HEAD_BYTES..self.start + self.here]
     }
@@ -77,6 +82,8 @@ pub(super) struct Batch {
     pub(super) asked: bool,
     /// An item before it fails on the server by our doing.
     pub(super) poisoned: bool,
+    /// The item before it gives a result that is counted.
+    pub(super) metered: Option<Metered>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,7 +159,7 @@ impl Session {
             }
             break;
         }
-        Ok(Batch { items, bytes: at, ends, consumed: false, next: 0, asked: false, poisoned: false })
+        Ok(Batch { items, bytes: at, ends, consumed: false, next: 0, asked: false, poisoned: false, metered: None })
     }
 
     fn has_names(&self, at: usize) -> bool {

@@ -2,10 +2,13 @@
 
 use pg_query::{
     Node, NodeEnum, NodeRef,
-    protobuf::{DefineStmt, ObjectType},
+    protobuf::{DefineStmt, DropBehavior, GrantTargetType, ObjectType},
 };
 
-use super::{settings, walk::qualified};
+use super::{
+    settings,
+    walk::{qualified, word},
+};
 
 /// `None`: none, or none that a rule could want to name.
 pub(super) fn object_of(node: NodeRef<'_>) -> Option<&'static str> {
@@ -184,6 +187,41 @@ pub(super) fn relation_of(kind: i32, object: &Node) -> Option<(&str, &str)> {
         _ if is_relation(kind) => Some(qualified(&parts.items)),
         (_, relation) if belongs_to_relation(kind) => Some(qualified(relation)),
         _ => None,
+    }
+}
+
+/// The schemas all of whose relations a statement is about without naming one; `""`: of every schema.
+pub(super) fn wholesale(node: NodeRef<'_>) -> Vec<&str> {
+    let cascades = |behavior: i32| behavior == DropBehavior::DropCascade as i32;
+    match node {
+        NodeRef::GrantStmt(n)
+            if n.targtype == GrantTargetType::AclTargetAllInSchema as i32 && is_relation(n.objtype) =>
+        {
+            n.objects.iter().map(word).collect()
+        }
+        // Of the relations to come.
+        NodeRef::AlterDefaultPrivilegesStmt(n) if n.action.as_ref().is_some_and(|grant| is_relation(grant.objtype)) => {
+            let schemas = n.options.iter().filter_map(settings::option).filter(|option| option.defname == "schemas");
+            let schemas: Vec<&str> = schemas
+                .filter_map(|option| match option.arg.as_deref()?.node.as_ref()? {
+                    NodeEnum::List(list) => Some(list.items.iter().map(word)),
+                    _ => None,
+                })
+                .flatten()
+                .collect();
+            if schemas.is_empty() { vec![""] } else { schemas }
+        }
+        NodeRef::DropStmt(n) if cascades(n.behavior) => match ObjectType::try_from(n.remove_type) {
+            Ok(ObjectType::ObjectSchema) => n.objects.iter().map(word).collect(),
+            // What belongs to it may lie anywhere.
+            Ok(ObjectType::ObjectExtension | ObjectType::ObjectForeignServer | ObjectType::ObjectFdw) => vec![""],
+            _ => Vec::new(),
+        },
+        NodeRef::TruncateStmt(n) if cascades(n.behavior) => vec![""],
+        NodeRef::RenameStmt(n) if n.rename_type == ObjectType::ObjectSchema as i32 => vec![&n.subname],
+        NodeRef::ImportForeignSchemaStmt(n) => vec![&n.local_schema],
+        NodeRef::DropOwnedStmt(_) | NodeRef::ReassignOwnedStmt(_) | NodeRef::AlterTableMoveAllStmt(_) => vec![""],
+        _ => Vec::new(),
     }
 }
 

@@ -8,12 +8,12 @@ use pg_query::{
 use super::{
     block,
     children::each_child,
-    objects::{functions_of, is_relation, object_of, relation_of},
+    objects::{functions_of, is_relation, object_of, relation_of, wholesale},
     settings,
     walk::{Fate, Walk, drops_on_commit, qualified, word},
 };
 use crate::sql::{
-    facts::{Effect, Kind, Marks, PrimaryReason, TxVerb, Verb},
+    facts::{Effect, Kind, Marks, Name, PrimaryReason, TxVerb, Verb},
     lexer::{StringRules, TokenKind, Tokens},
 };
 
@@ -122,16 +122,15 @@ impl Walk<'_> {
             NodeRef::DeclareCursorStmt(n) => {
                 self.acts.expect_queries();
                 self.visit_children(node);
-                self.session(Verb::Declare, Effect::Declare { hold: n.options & CURSOR_OPT_HOLD != 0 })
+                let (name, hold) = (n.portalname.as_str().into(), n.options & CURSOR_OPT_HOLD != 0);
+                self.session(Verb::Declare, Effect::Declare { name, hold })
             }
-            NodeRef::FetchStmt(n) => {
-                self.must(PrimaryReason::SessionState);
-                (if n.ismove { Verb::Move } else { Verb::Fetch }, Kind::Session)
-            }
+            NodeRef::FetchStmt(n) => self
+                .session(if n.ismove { Verb::Move } else { Verb::Fetch }, Effect::Fetch(n.portalname.as_str().into())),
             NodeRef::ClosePortalStmt(n) if n.portalname.is_empty() => {
                 self.session(Verb::Close, Effect::CloseAllCursors)
             }
-            NodeRef::ClosePortalStmt(_) => self.session(Verb::Close, Effect::CloseCursor),
+            NodeRef::ClosePortalStmt(n) => self.session(Verb::Close, Effect::CloseCursor(n.portalname.as_str().into())),
             NodeRef::ListenStmt(_) => self.session(Verb::Listen, Effect::Listen),
             NodeRef::UnlistenStmt(n) if n.conditionname.is_empty() => self.session(Verb::Unlisten, Effect::UnlistenAll),
             NodeRef::UnlistenStmt(_) => self.session(Verb::Unlisten, Effect::Unlisten),
@@ -295,6 +294,9 @@ impl Walk<'_> {
         let drops = matches!(node, NodeRef::CreateStmt(n) if drops_on_commit(n.oncommit));
         for target in targets {
             self.creates(Some(target), drops);
+        }
+        for schema in wholesale(node) {
+            self.writes_named(schema, Name::ANY);
         }
         match node {
             NodeRef::DropStmt(n) => n.objects.iter().for_each(|object| self.object(n.remove_type, object)),
