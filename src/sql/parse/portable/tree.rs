@@ -137,10 +137,11 @@ impl<'f> Reader<'f> {
         target: Option<&TableFactor>,
         others: Option<&V>,
     ) -> Clause {
-        let alike =
-            condition.zip(target).and_then(|(condition, target)| target::meeting_itself(condition, target, others));
-        let condition = alike.as_ref().or(condition);
         let (clause, Some(condition)) = (self.condition(condition), condition) else { return Clause::Missing };
+        let itself = target.and_then(|target| target::meeting_itself(condition, target, others));
+        if itself.is_some_and(|itself| truth::judge(&itself).always) {
+            return Clause::Missing;
+        }
         let chooses = target.is_none_or(|target| target::hangs_on(condition, target));
         if chooses || truth::judge(condition).never { clause } else { Clause::Missing }
     }
