@@ -291,8 +291,10 @@ impl Pool {
         if let Some(room) = self.reserve() {
             return Some(Got::Room(room));
         }
-        let other = (1..self.shelves.len()).map(|i| (worker + i) % self.shelves.len());
-        other.into_iter().find_map(|shelf| self.pop(shelf, now)).map(Got::Idle)
+        let mut others = (1..self.shelves.len()).map(|i| (worker + i) % self.shelves.len());
+        let idle = others.find_map(|shelf| self.pop(shelf, now)).map(Got::Idle);
+        // What lay there may have been unfit, and then its place is free.
+        idle.or_else(|| self.reserve().map(Got::Room))
     }
 
     /// Room under the cap, if any.

@@ -19,6 +19,7 @@ use pgsluice::cli::demo::{Cluster, HostAuth, Node, Options, Tethered, cluster::f
 use crate::{
     client::{Client, Login},
     frontend,
+    lifecycle::http,
     tls::Papers,
 };
 
@@ -331,6 +332,12 @@ impl World {
         let process = Some(process.expect("start the proxy"));
         let proxy = Proxy { port, admin, config, log, process, told: Cell::new(self.changes.get()) };
         await_listener(&proxy);
+        if self.via == Via::Pgsluice && proxy.log().contains("not all nodes have answered yet") {
+            // On a busy machine its own first look may take longer than it waits for it.
+            let known = || !http(proxy.admin, "/nodes").1.contains("\"health\":\"unknown\"");
+            eventually("the nodes to be known", known);
+            proxy.reload();
+        }
         proxy
     }
 
