@@ -21,6 +21,9 @@ use crate::{
     tls::TowardsServers,
 };
 
+/// So long before a server would end a connection it is not lent any more.
+const NEARLY: Duration = Duration::from_secs(1);
+
 /// What can change on reload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -320,11 +323,14 @@ impl Pool {
     }
 
     /// Fit to be lent: of the node's present incarnation, young enough, and silent. A server that says anything while idle is
-    /// ending (57P01, end of file) or has changed its settings; either way a fresh connection is right.
+    /// ending (57P01, end of file) or has changed its settings; either way a fresh connection is right. One that is about to end, since its
+    /// last user's `idle_session_timeout` has nearly passed, could be gone before the request has arrived.
     fn is_fit(&self, server: &mut Server, now: Instant) -> bool {
         let lifetime = Duration::from_millis(self.lifetime_ms.load(Ordering::Relaxed));
+        let ends = server.params.idle().outside.map(|limit| server.idle_since + limit.saturating_sub(NEARLY));
         server.epoch >= self.epoch.load(Ordering::Relaxed)
             && (lifetime.is_zero() || now.duration_since(server.born) < lifetime)
+            && ends.is_none_or(|ends| now < ends)
             && !server.stream.is_readable()
     }
 

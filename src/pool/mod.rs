@@ -18,7 +18,7 @@ pub use checkout::{CheckoutError, Pool, Settings};
 pub use connect::{ConnectError, LOGIN_DEADLINE};
 pub use lease::{Lease, Local, Why};
 pub use login::{KnownKeys, Login, Proof};
-pub use params::{Change, Params, Together, is_safe, quote_literal, set_all};
+pub use params::{Change, Idle, Params, Together, is_safe, quote_literal, set_all};
 pub use pinned::Pinned;
 pub use prepared::{Found, NAME_PREFIX, Prepared, ServerName, StatementId};
 pub use registry::{PoolKey, Pools};

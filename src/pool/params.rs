@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
+    time::Duration,
 };
 
 /// An immutable set of parameters that differ from the server's defaults. Cheap to clone and to compare.
@@ -24,6 +25,17 @@ struct Inner {
     read_only: bool,
     /// Whether `default_transaction_isolation` is serializable, if it is set.
     serializable: Option<bool>,
+    /// `idle_session_timeout` and `idle_in_transaction_session_timeout`, unless they are off.
+    idle: Idle,
+}
+
+/// How long a session may say nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// Outside of a transaction.
+    pub outside: Option<Duration>,
+    /// In one, failed or not.
+    pub in_transaction: Option<Duration>,
 }
 
 /// The SQL that turns one set into another.
@@ -56,6 +68,8 @@ const SAFE: &[&str] = &[
     "default_transaction_isolation",
     "default_transaction_read_only",
     "extra_float_digits",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
     "intervalstyle",
     "search_path",
     "standard_conforming_strings",
@@ -110,7 +124,10 @@ impl Params {
         let meaning = if plain { 0 } else { meaning.finish() };
         let read_only = values.get("default_transaction_read_only").is_some_and(|value| **value == *"on");
         let serializable = values.get("default_transaction_isolation").map(|level| **level == *"serializable");
-        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning, read_only, serializable })))
+        let time = |name: &str| values.get(name).and_then(|value| shown_time(value));
+        let idle =
+            Idle { outside: time("idle_session_timeout"), in_transaction: time("idle_in_transaction_session_timeout") };
+        Self(Some(Arc::new(Inner { values, hash: all.finish(), meaning, read_only, serializable, idle })))
     }
 
     fn map(&self) -> BTreeMap<Box<str>, Box<str>> {
@@ -146,6 +163,11 @@ impl Params {
     /// Are transactions SERIALIZABLE unless they say otherwise? `None` if the session has set nothing.
     pub fn serializable_by_default(&self) -> Option<bool> {
         self.0.as_ref()?.serializable
+    }
+
+    /// How long the session may say nothing, by its own wish. Asked for every statement, so it is kept.
+    pub fn idle(&self) -> Idle {
+        self.0.as_ref().map_or_else(Idle::default, |inner| inner.idle)
     }
 
     /// All of them, by name.
@@ -217,6 +239,22 @@ impl Params {
         }
         Some(Change { sql, together })
     }
+}
+
+/// What `current_setting` shows of a time in milliseconds (guc.c, `convert_int_from_base_unit`); `None`: it is off.
+fn shown_time(value: &str) -> Option<Duration> {
+    let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = value.split_at(digits);
+    let unit = match unit {
+        "ms" | "" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let ms = number.parse::<u64>().ok()?.checked_mul(unit)?;
+    (ms > 0).then(|| Duration::from_millis(ms))
 }
 
 /// Appends one SELECT that sets all of them, or nothing if there are none.

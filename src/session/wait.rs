@@ -6,6 +6,7 @@ use super::{end::End, rewriting::show_position, state::Session};
 use crate::{
     base::SqlState,
     observe::LimitHit,
+    pool::Idle,
     relay::{ClientGone, Exchange, Outcome, Until},
     route::Outcome as NodeOutcome,
     wire::{Head, backend::TxStatus, frontend},
@@ -60,12 +61,16 @@ impl Session {
         if self.client.eof {
             return Err(End::Left);
         }
-        let limits = (self.tenant.limits.idle_client, self.tenant.limits.idle_in_transaction);
         // Extended messages without their Sync have begun an implicit transaction.
         let in_transaction = self.status() != TxStatus::Idle || self.group_open;
+        // A server that is held looks after the client's own parameters itself, and knows of SET LOCAL.
+        let own = if self.held.is_some() { Idle::default() } else { self.params.idle() };
+        let least = |limit: Duration, own: Option<Duration>| {
+            own.into_iter().chain((!limit.is_zero()).then_some(limit)).min().unwrap_or_default()
+        };
         let (limit, hit, end) = if in_transaction {
             (
-                limits.1,
+                least(self.tenant.limits.idle_in_transaction, own.in_transaction),
                 LimitHit::IdleInTransaction,
                 End::Fatal(
                     SqlState::IDLE_IN_TRANSACTION_TIMEOUT,
@@ -74,7 +79,7 @@ impl Session {
             )
         } else {
             (
-                limits.0,
+                least(self.tenant.limits.idle_client, own.outside),
                 LimitHit::IdleClient,
                 End::Fatal(SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout".into()),
             )

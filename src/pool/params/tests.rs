@@ -52,6 +52,30 @@ fn the_change_between_two_sets() {
     );
 }
 
+#[test]
+fn times_are_read_as_servers_show_them() {
+    let ms = |ms| Some(Duration::from_millis(ms));
+    for (value, expected) in [
+        ("0", None),
+        ("1ms", ms(1)),
+        ("1500ms", ms(1500)),
+        ("90s", ms(90_000)),
+        ("2min", ms(120_000)),
+        ("3h", ms(10_800_000)),
+        ("24d", ms(24 * 86_400_000)),
+        ("", None),
+        ("s", None),
+        ("5 s", None),
+        ("99999999999999999999s", None),
+    ] {
+        let idle = params(&[("idle_session_timeout", value)]).idle();
+        assert_eq!(idle, Idle { outside: expected, in_transaction: None }, "{value}");
+        let idle = params(&[("idle_in_transaction_session_timeout", value)]).idle();
+        assert_eq!(idle, Idle { outside: None, in_transaction: expected }, "{value}");
+    }
+    assert_eq!(Params::default().idle(), Idle::default());
+}
+
 /// What a server would do with the SQL of a change: RESET and set_config, and nothing else. Names it knows become values.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
