@@ -40,6 +40,8 @@ use crate::{
 
 /// How long the first client waits for the first look at the nodes.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
+/// Sessions that are cut may take so long to say so to their clients, and to cancel what they have run.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Shapes remembered as writers that looked like reads.
 const MISROUTES: usize = 10_000;
 
@@ -192,14 +194,23 @@ async fn drain(shared: &Arc<Shared>, mailboxes: &[Mailbox], doors: &[Door]) {
     for door in doors {
         door.close();
     }
+    until_gone(shared, mailboxes, deadline, || Letter::Drain).await;
+    if shared.clients() > 0 {
+        tracing::info!(clients = shared.clients(), "the time for draining is over");
+        until_gone(shared, mailboxes, LAST_WORDS, || Letter::Cut).await;
+    }
+    tracing::info!(clients = shared.clients(), "leaving");
+}
+
+/// Tells all workers the same until there are no clients left, for so long at most: one that comes in the middle of a login hears it, too.
+async fn until_gone(shared: &Shared, mailboxes: &[Mailbox], deadline: Duration, letter: impl Fn() -> Letter) {
     let started = Instant::now();
     while shared.clients() > 0 && started.elapsed() < deadline {
         for mailbox in mailboxes {
-            mailbox.tell(Letter::Drain);
+            mailbox.tell(letter());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    tracing::info!(clients = shared.clients(), "leaving");
 }
 
 /// Where the allow list keeps what it has learned.

@@ -39,6 +39,8 @@ pub(super) enum Letter {
     Cancel(u32),
     /// Sessions end as soon as they are idle.
     Drain,
+    /// Sessions end.
+    Cut,
 }
 
 /// A client that was accepted.
@@ -166,6 +168,7 @@ async fn work(worker: Rc<Worker>, mut inbox: Inbox) {
             }
             Letter::Cancel(pid) => worker.cancel(pid),
             Letter::Drain => worker.drain(),
+            Letter::Cut => worker.cut(),
         }
     }
 }

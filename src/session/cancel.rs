@@ -7,7 +7,7 @@ use std::{
     cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
-    task::Waker,
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -94,6 +94,7 @@ pub struct Handle {
     arrived: Notify,
     interrupt: Notify,
     ending: Cell<bool>,
+    cut: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -176,6 +177,25 @@ impl Handle {
     /// The process is leaving; the session should, as soon as it is idle.
     pub fn end(&self) {
         self.ending.set(true);
+        self.wake();
+    }
+
+    /// The process does not wait for the session any more, whatever it does.
+    pub fn cut(&self) {
+        self.cut.set(true);
+        self.wake();
+    }
+
+    /// Ready when it was cut. Costs two comparisons: it is asked whenever the session is woken.
+    pub(super) fn poll_cut(&self, waker: &Waker) -> Poll<()> {
+        if self.cut.get() {
+            return Poll::Ready(());
+        }
+        self.watch(waker);
+        Poll::Pending
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }

@@ -1,7 +1,14 @@
 //! The corridor: a request is read, judged, placed, carried and settled; then the next one.
 
+use std::{
+    future::{Future, poll_fn},
+    rc::Rc,
+    task::Poll,
+};
+
 use super::{end::End, state::Session, tx::Tx};
 use crate::{base::SqlState, pool::StatementId, relay::Until, sql::Route, wire::frontend::tag};
+
 /// A request on its way: how to write it to a server, and what then.
 pub(super) trait Load {
     /// Writes it to the held server's outgoing bytes and notes what is owed; called again after a pause.
@@ -48,13 +55,26 @@ impl Session {
     ///
     /// In a box, since a future keeps room for every place a value is moved through: an idle client costs half as much.
     pub(super) async fn run(mut self: Box<Self>) {
-        let end = loop {
-            match self.next_request().await {
-                Ok(()) => {}
-                Err(end) => break end,
-            }
+        let handle = Rc::clone(&self.handle);
+        let end = {
+            // In a box, too: a local one would be kept twice.
+            let mut requests = Box::pin(self.requests());
+            poll_fn(|cx| match requests.as_mut().poll(cx) {
+                Poll::Ready(end) => Poll::Ready(end),
+                // Wherever it waits.
+                Poll::Pending => handle.poll_cut(cx.waker()).map(|()| End::going()),
+            })
+            .await
         };
         self.finish(end).await;
+    }
+
+    async fn requests(&mut self) -> End {
+        loop {
+            if let Err(end) = self.next_request().await {
+                return end;
+            }
+        }
     }
 
     async fn next_request(&mut self) -> Result<(), End> {

@@ -33,6 +33,13 @@ pub(super) enum End {
     Fatal(SqlState, String),
 }
 
+impl End {
+    /// The process leaves. PostgreSQL's words.
+    pub(super) fn going() -> Self {
+        Self::Fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command".into())
+    }
+}
+
 impl From<ClientGone> for End {
     fn from(gone: ClientGone) -> Self {
         tracing::debug!(%gone, "client left without saying goodbye");
@@ -49,7 +56,10 @@ impl From<WireError> for End {
 impl Session {
     /// Cleans the server the session holds, or drops it, and says the last word.
     pub(super) async fn finish(&mut self, end: End) {
-        if let End::Fatal(sqlstate, message) = &end {
+        // Whoever has half of a row could not tell where it ends.
+        if let End::Fatal(sqlstate, message) = &end
+            && !self.feed.is_mid_message()
+        {
             let text = ErrorText::new(Severity::Fatal, *sqlstate, message);
             error_response(self.client.say(), &text);
         }

@@ -110,7 +110,7 @@ impl Session {
             if may_end {
                 handle.watch(cx.waker());
                 if handle.is_ending() {
-                    return Poll::Ready(Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())));
+                    return Poll::Ready(Err(End::going()));
                 }
             }
             if let Poll::Ready(Err(e)) = client.poll_flush(cx) {
@@ -138,7 +138,7 @@ impl Session {
         let outcome = self.pump_once(Until::ClientSpeaks { more_than: before }, may_end).await;
         match outcome {
             Some(Outcome::Done) => Ok(()),
-            None => Err(End::Fatal(SqlState::ADMIN_SHUTDOWN, GOING.into())),
+            None => Err(End::going()),
             Some(Outcome::ClientGone(gone)) => Err(gone.into()),
             Some(Outcome::ClientBroke(error)) => Err(error.into()),
             Some(
@@ -256,5 +256,3 @@ impl Session {
         }
     }
 }
-
-const GOING: &str = "terminating connection due to administrator command";

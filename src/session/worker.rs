@@ -272,6 +272,13 @@ impl Worker {
         }
     }
 
+    /// Sessions end now, whatever they do.
+    pub fn cut(&self) {
+        for handle in self.sessions.borrow().values() {
+            handle.cut();
+        }
+    }
+
     /// Closes what has been idle too long, and warms what should be. About once a second.
     pub fn sweep(&self) {
         self.tell_lessons();

@@ -19,7 +19,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("lifecycle", Pgsluice:
-        a_drain_lets_transactions_end, a_drain_with_a_unix_socket, a_reload_drops_nobody, a_bad_reload_changes_nothing,
+        a_drain_lets_transactions_end, a_drain_that_takes_too_long_is_said, a_drain_with_a_unix_socket, a_reload_drops_nobody, a_bad_reload_changes_nothing,
         a_reload_adds_and_removes_nodes, a_reload_right_after_the_start_is_a_reload, a_session_pool_returns_what_was_used,
         a_statement_pool_has_no_transactions,
         idle_in_transaction_is_cut, a_client_that_stops_anywhere_is_cut, a_port_in_use_is_said, metrics_and_health_are_served, secrets_are_not_logged))
@@ -56,6 +56,66 @@ fn a_drain_lets_transactions_end(world: &World) {
     assert_eq!(busy.query("commit").sqlstate(), None);
     eventually("the process to end", || proxy.process().expect("a process").ended());
     assert_eq!(world.superuser("select count(*) from t"), "2");
+}
+
+/// Whoever has not ended in time hears why, as from a server, wherever it is; and nothing of it goes on.
+fn a_drain_that_takes_too_long_is_said(world: &World) {
+    world.prepare("drop table if exists t cascade; create table t(id int primary key, v text)");
+    let row = [frontend::query("copy t from stdin"), frontend::copy_data(b"1\tx")].concat();
+    let group = [
+        frontend::parse("", "insert into t values (2, 'x')", &[]),
+        frontend::bind("", "", &frontend::Values::default()),
+        frontend::execute("", 0),
+        frontend::flush(),
+    ];
+    // What it has sent, and what it hears of that before.
+    let states: [(&str, &str, &[u8], &str); 9] = [
+        ("a deferred transaction", "begin", b"", ""),
+        ("a transaction", "begin; insert into t values (3, 'x')", b"", ""),
+        ("a failed transaction", "begin; select 1/0", b"", ""),
+        ("a statement", "", &frontend::query("select pg_sleep(60)"), ""),
+        ("a group without Sync", "", &group.concat(), "1 2 C(INSERT 0 1) "),
+        ("a COPY", "", &row, "G "),
+        ("half of a message in a transaction", "begin", &frontend::query("select 1")[..7], ""),
+        ("half of a row", "begin", &row[..row.len() - 1], "G "),
+        (
+            "a result it does not read",
+            "",
+            &frontend::query("select repeat('x', 1000) from generate_series(1, 100000)"),
+            "T ",
+        ),
+    ];
+    let proxy = own(world, &Setup::default().primary_only().size(12).top("limits: { shutdown: 300ms }"));
+    let mut clients: Vec<Client> = states
+        .iter()
+        .map(|(_, first, bytes, _)| {
+            let mut client = proxy.login();
+            client.query(first);
+            client.send(bytes).expect("send");
+            client
+        })
+        .collect();
+    eventually("the statement to run", || {
+        world.superuser("select count(*) from pg_stat_activity where query = 'select pg_sleep(60)'") == "1"
+    });
+    eventually("the result to be under way", || {
+        let sql =
+            "select count(*) from pg_stat_activity where query like 'select repeat%' and wait_event = 'ClientWrite'";
+        world.superuser(sql) == "1"
+    });
+    signal(&proxy, "TERM");
+    for ((what, _, _, before), client) in states.iter().zip(&mut clients) {
+        let (reply, _) = client.recv_until(b'E', 1);
+        let rows = reply.letters().contains(" D");
+        let letters = reply.letters();
+        // Whoever had half of a row can not be told.
+        assert!(letters == format!("{before}E(57P01)") || *before == "T " && rows, "{what}: {letters}");
+        assert!(client.closed(), "{what}");
+    }
+    eventually("the process to end", || proxy.process().expect("a process").ended());
+    let left = "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'";
+    eventually("the statement to end", || world.superuser(left) == "0");
+    assert_eq!(world.superuser("select count(*) from t"), "0");
 }
 
 fn a_drain_with_a_unix_socket(world: &World) {
