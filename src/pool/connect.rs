@@ -157,6 +157,7 @@ pub(super) async fn connect(pool: &Arc<Pool>, worker: usize) -> Result<Server, C
             prepared: Prepared::new(max_prepared),
             unnamed: None,
             flushes: None,
+            temporary: false,
             residue: None,
             borrower: None,
             target: Arc::new(CancelTarget { address: pool.address.clone(), tls, key }),

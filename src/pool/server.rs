@@ -61,6 +61,8 @@ pub struct Server {
     /// Does a commit wait for its flush, unless the client says otherwise? `None`: nobody has asked. What ALTER ROLE or ALTER DATABASE say
     /// holds from a connection's beginning to its end; a change of the server's configuration is seen by the control plane.
     pub flushes: Option<bool>,
+    /// Somebody has made temporary tables in it: their schema is there, even if it is empty.
+    pub temporary: bool,
     /// What unseen code may have left in it.
     pub residue: Option<Residue>,
     /// Whom it was lent to last.

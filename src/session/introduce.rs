@@ -11,7 +11,7 @@ use crate::{
 impl Session {
     /// Sends the Parse of a statement under its name on the held server; what is owed for it is the caller's affair.
     pub(super) fn make(&mut self, statement: &Named, found: Found) {
-        let id = statement.id(&self.params);
+        let id = statement.id(self.meaning());
         let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
         let name = server.prepared.name_of(id);
         let there = server.prepared.touch(id) != Found::Nothing;
@@ -29,7 +29,7 @@ impl Session {
 
     /// Asks the held server what the statement gives there, and makes it first unless `found` will do.
     pub(super) fn ask(&mut self, statement: &Named, found: Found, must_be: Option<ResultType>) {
-        let id = statement.id(&self.params);
+        let id = statement.id(self.meaning());
         let expected = must_be.map_or(Found::Something, Found::Giving);
         if found != Found::Something {
             self.make(statement, expected);
@@ -48,7 +48,7 @@ impl Session {
     /// elsewhere. The question travels in front of it in the same write, because nobody is hurt if it ran in vain.
     pub(super) fn try_out(&mut self, statement: &Named) {
         let Some(told) = self.told(statement) else { return };
-        let (id, own) = (statement.id(&self.params), statement.own_id(&self.params, self.pid));
+        let (id, own) = (statement.id(self.meaning()), statement.own_id(self.meaning(), self.pid));
         let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
         if server.unnamed == Some(own) {
             return;
@@ -66,7 +66,7 @@ impl Session {
         if known {
             return Ack::Nothing;
         }
-        let on_server = by_our_name.then(|| statement.id(&self.params));
+        let on_server = by_our_name.then(|| statement.id(self.meaning()));
         self.describing.push(Describing { statement, on_server });
         Ack::Told(self.describing.len() as u32 - 1)
     }

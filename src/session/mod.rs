@@ -40,6 +40,7 @@ mod simple;
 mod startup;
 mod state;
 mod statements;
+mod temporary;
 mod tx;
 mod unseen;
 mod wait;

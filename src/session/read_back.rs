@@ -16,8 +16,9 @@ use crate::{
     wire::backend::{DataRow, TxStatus},
 };
 
-/// What lives on in a server's session beyond a transaction, in the order of [`LIVE`].
-const LIVING: &str = "EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
+/// Whether a server's session has a schema for temporary tables, and what lives on in it beyond a transaction, in the order of [`LIVE`].
+const LIVING: &str = "pg_catalog.pg_my_temp_schema() <> 0,\
+    EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
     EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema() \
       UNION ALL SELECT FROM pg_catalog.pg_proc WHERE pronamespace = pg_catalog.pg_my_temp_schema() \
       UNION ALL SELECT FROM pg_catalog.pg_type WHERE typnamespace = pg_catalog.pg_my_temp_schema() \
@@ -266,8 +267,11 @@ impl Session {
             server.params = changed;
         }
         self.params = self.params.with(on_client.iter().map(|(n, v)| (*n, v.as_deref())));
-        if look && values.len() >= LIVE.len() {
-            let living = &values[values.len() - LIVE.len()..];
+        if look && values.len() > LIVE.len() {
+            let (before, living) = values.split_at(values.len() - LIVE.len());
+            if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+                server.temporary |= before.last() == Some(&Some(b"t"));
+            }
             for (feature, lives) in LIVE.into_iter().zip(living) {
                 self.learn_living(feature, *lives == Some(b"t"));
             }

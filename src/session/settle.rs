@@ -71,6 +71,7 @@ impl Session {
             }
         }
         self.deeds.rolled_back = false;
+        self.settle_temporary();
         if self.held.is_none() {
             self.pinned = None;
             self.deeds = Deeds::default();

@@ -200,6 +200,7 @@ impl Session {
         self.prepared_by_sql.remember(&classified.known, &kept, original.as_ref());
         self.note_cursors(&classified.known, &kept, Protocol::Simple);
         self.exchange(&mut load, wish).await?;
+        self.note_temporary(facts);
         if self.group_has_failed() {
             // The server never saw it.
             self.names.put_unnamed(unnamed);

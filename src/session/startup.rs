@@ -84,6 +84,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 strings: entry.strings,
                 told: entry.told,
                 pins: Pins::default(),
+                temporary: Default::default(),
                 pinned: None,
                 warned: Pins::default(),
                 owner: worker.owner(),

@@ -18,6 +18,7 @@ use super::{
     rules::{Orders, Seat},
     scope::Seen,
     statements::{Named, Names},
+    temporary::Temporary,
     tx::Tx,
     worker::{Tenant, Worker},
 };
@@ -152,6 +153,7 @@ pub(super) struct Session {
     /// Reported parameters that the client asked for at login, and what it was told last that they are.
     pub told: Vec<(Box<str>, Box<str>)>,
     pub pins: Pins,
+    pub temporary: Temporary,
     /// Counts as one of the pool's pinned sessions.
     pub pinned: Option<Pinned>,
     /// Features whose pin the log was warned of.

@@ -14,10 +14,11 @@ use super::{
     rewriting::{Original, Outcome},
     rules::Protocol,
     state::Session,
+    temporary::Meaning,
     worker::Worker,
 };
 use crate::{
-    pool::{Params, StatementId},
+    pool::StatementId,
     relay::Misnamed,
     sql::{
         self, Classified, Facts, StringRules,
@@ -120,15 +121,18 @@ impl Named {
         self.told.is_none()
     }
 
-    /// Its identity for a session with these settings.
-    pub(super) fn id(&self, params: &Params) -> StatementId {
-        let shared = self.base ^ (u128::from(params.meaning()) << 32) ^ u128::from(self.schema).rotate_right(17);
-        StatementId(shared ^ (u128::from(self.own) << 64))
+    /// Its identity for a session that means this by it.
+    pub(super) fn id(&self, meaning: Meaning) -> StatementId {
+        let shared = self.base ^ (u128::from(meaning.settings) << 32) ^ u128::from(self.schema).rotate_right(17);
+        let session = meaning.own.map_or(0, |(pid, life)| {
+            u128::from(own(pid, self.birth)).rotate_left(32) ^ u128::from(own(life, 0)).rotate_left(80)
+        });
+        StatementId(shared ^ (u128::from(self.own) << 64) ^ session)
     }
 
     /// Its identity as a server's unnamed statement, which is made by one Parse of one session and never shared.
-    pub(super) fn own_id(&self, params: &Params, pid: u32) -> StatementId {
-        StatementId(self.id(params).0 ^ u128::from(own(pid, self.birth)))
+    pub(super) fn own_id(&self, meaning: Meaning, pid: u32) -> StatementId {
+        StatementId(self.id(meaning).0 ^ u128::from(own(pid, self.birth)))
     }
 }
 
@@ -392,7 +396,7 @@ impl Names {
 
 impl Names {
     /// Mends an error for the client that shows what its statement is called on the server.
-    pub(super) fn show_theirs(&self, out: &mut Vec<u8>, misnamed: Misnamed, params: &Params, bound: &[Box<[u8]>]) {
+    pub(super) fn show_theirs(&self, out: &mut Vec<u8>, misnamed: Misnamed, meaning: Meaning, bound: &[Box<[u8]>]) {
         let Some(message) = out.get(misnamed.at..) else { return };
         let Ok(Some(head)) = next_head(message, u32::MAX) else { return };
         let Some(body) = message.get(HEAD_BYTES..head.total()) else { return };
@@ -401,7 +405,7 @@ impl Names {
         while let Some((range, id)) = StatementId::find_in(rest) {
             theirs.extend_from_slice(&rest[..range.start]);
             let name = misnamed.bound.and_then(|number| bound.get(number as usize)).map(|name| &**name);
-            theirs.extend_from_slice(name.or_else(|| self.name_of(id, params)).unwrap_or_default());
+            theirs.extend_from_slice(name.or_else(|| self.name_of(id, meaning)).unwrap_or_default());
             rest = &rest[range.end..];
         }
         theirs.extend_from_slice(rest);
@@ -411,8 +415,8 @@ impl Names {
     }
 
     /// By what name the client knows a server's statement; `None`: by none, or as the unnamed one.
-    fn name_of(&self, id: StatementId, params: &Params) -> Option<&[u8]> {
-        let theirs = self.named.iter().filter(|(_, statement)| statement.id(params) == id).map(|(name, _)| &**name);
+    fn name_of(&self, id: StatementId, meaning: Meaning) -> Option<&[u8]> {
+        let theirs = self.named.iter().filter(|(_, statement)| statement.id(meaning) == id).map(|(name, _)| &**name);
         // Of several names for the same text any is right; the same one each time is better.
         theirs.min()
     }

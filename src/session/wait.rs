@@ -170,7 +170,8 @@ impl Session {
             cap,
             closing_known: self.closing,
         };
-        let (names, params, bound) = (&self.names, &self.params, &self.bound);
+        let meaning = self.temporary.meaning(&self.params, self.pid);
+        let (names, bound) = (&self.names, &self.bound);
         let changed = &self.orders.changed;
         poll_fn(|cx| {
             if may_end {
@@ -186,7 +187,7 @@ impl Session {
                 }
                 for misnamed in exchange.feed.misnamed.drain(..).rev() {
                     let at = misnamed.at;
-                    names.show_theirs(&mut exchange.client.out, misnamed, params, bound);
+                    names.show_theirs(&mut exchange.client.out, misnamed, meaning, bound);
                     if let Some(changed) = changed {
                         show_position(&mut exchange.client.out, at, changed.as_deref());
                     }

@@ -50,6 +50,7 @@ impl Wires {
             prepared: Prepared::new(1),
             unnamed: None,
             flushes: None,
+            temporary: false,
             residue: None,
             borrower: None,
             target: Arc::new(CancelTarget { address: Address::new("nowhere", 0), tls: Default::default(), key }),

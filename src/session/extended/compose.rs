@@ -108,7 +108,7 @@ impl Load for Batch {
 
     fn parses(&self, session: &Session) -> Vec<StatementId> {
         let parses = self.items.iter().filter(|item| item.tag == tag::PARSE);
-        parses.filter_map(|parse| Some(parse.statement.as_ref()?.id(&session.params))).collect()
+        parses.filter_map(|parse| Some(parse.statement.as_ref()?.id(session.meaning()))).collect()
     }
 
     fn unread(&self) -> usize {
@@ -215,7 +215,7 @@ impl Session {
             return self.say_in_turn(Names::Change, backend::parse_complete);
         }
         if name.is_empty() {
-            let own = statement.own_id(&self.params, self.pid);
+            let own = statement.own_id(self.meaning(), self.pid);
             match &statement.original {
                 // What the client has written is not what is to run.
                 Some(_) => frontend::parse(&mut self.outgoing.bytes, b"", &statement.text, &statement.oids),
@@ -227,7 +227,7 @@ impl Session {
             }
             return Composed::Sent;
         }
-        let id = statement.id(&self.params);
+        let id = statement.id(self.meaning());
         let statement = statement.clone();
         if self.pins.has(Feature::Prepare) || self.deeds.living {
             // A PREPARE may have taken the name: then the server refuses it, as it would have.
@@ -365,8 +365,10 @@ impl Session {
             self.owe(What::Execute, Ack::Nothing, Names::Untouched);
             return Composed::Sent;
         };
-        if !statement.is_plain {
-            self.lose_portals(&self.classified(statement).known.facts);
+        if !statement.is_plain || self.server().is_some_and(|server| server.temporary) {
+            let known = self.classified(statement).known;
+            self.note_temporary(&known.facts);
+            self.lose_portals(&known.facts);
         }
         if statement.forgets_names {
             self.names.change_all();

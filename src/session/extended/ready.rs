@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn ensure(&mut self, statement: &Named, name: &[u8], asked: bool) -> Ready {
         let told = self.told(statement);
         if name.is_empty() {
-            let own = statement.own_id(&self.params, self.pid);
+            let own = statement.own_id(self.meaning(), self.pid);
             let Some(server) = self.server() else { return Ready::Raw };
             if server.unnamed == Some(own) {
                 return Ready::Raw;
@@ -82,7 +82,7 @@ impl Session {
                 return Ready::Raw;
             }
         }
-        let id = statement.id(&self.params);
+        let id = statement.id(self.meaning());
         let Some(server) = self.server() else { return Ready::Raw };
         let (server_name, found) = (server.prepared.name_of(id), server.prepared.touch(id));
         match (found, told) {

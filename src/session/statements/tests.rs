@@ -3,6 +3,7 @@
 use std::{cell::RefCell, sync::Arc};
 
 use super::*;
+use crate::pool::Params;
 use crate::sql::{Caps, Classifier, Functions, Misroutes, ShapeKey};
 
 fn named(text: &str) -> Named {
@@ -107,11 +108,25 @@ fn some_changes_need_no_word_of_the_server() {
 #[test]
 fn a_statement_is_another_with_other_settings_or_another_schema() {
     let one = named("select 1");
-    let with = |name, value| Params::default().with([(name, Some(value))]);
-    let plain = one.id(&Params::default());
-    assert_eq!(one.id(&with("application_name", "x")), plain);
-    assert_ne!(one.id(&with("search_path", "x")), plain);
-    assert_ne!(one.id(&with("search_path", "x")), one.id(&with("search_path", "y")));
+    let with = |name, value| Meaning { settings: Params::default().with([(name, Some(value))]).meaning(), own: None };
+    let plain = one.id(Meaning::default());
+    assert_eq!(one.id(with("application_name", "x")), plain);
+    assert_ne!(one.id(with("search_path", "x")), plain);
+    assert_ne!(one.id(with("search_path", "x")), one.id(with("search_path", "y")));
     let later = Named { schema: 1, ..one.clone() };
-    assert_ne!(later.id(&Params::default()), plain);
+    assert_ne!(later.id(Meaning::default()), plain);
+}
+
+/// Each Parse of a session that has temporary tables is another, and so is each life of those.
+#[test]
+fn a_statement_is_the_sessions_own_beside_temporary_tables() {
+    let one = named("select 1");
+    let again = Named { birth: 1, ..one.clone() };
+    let with = |own| Meaning { settings: 0, own };
+    let ids = [None, Some((1, 1)), Some((1, 2)), Some((2, 1))].map(|own| [one.id(with(own)), again.id(with(own))]);
+    assert_eq!(ids[0][0], ids[0][1]);
+    let mut others: Vec<u128> = ids.iter().flatten().skip(1).map(|id| id.0).collect();
+    others.sort_unstable();
+    others.dedup();
+    assert_eq!(others.len(), 7);
 }
