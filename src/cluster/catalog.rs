@@ -127,6 +127,7 @@ impl Catalogs {
             published: Arc::downgrade(&published),
             call: Arc::clone(&call),
             open: None,
+            defaults: None,
         };
         let task = shared.runtime.spawn(keeper.keep()).abort_handle();
         entries.insert(key, Entry { published: Arc::clone(&published), call, task });
@@ -172,6 +173,8 @@ struct Keeper {
     published: Weak<Published>,
     call: Arc<Call>,
     open: Option<Open>,
+    /// What sessions began with when it was looked at last.
+    defaults: Option<String>,
 }
 
 /// A connection, and what was read on it.
@@ -180,6 +183,7 @@ struct Open {
     host: Host,
     login: Login,
     fingerprint: Option<String>,
+    defaults: String,
     library: Library,
 }
 
@@ -284,7 +288,12 @@ impl Keeper {
             Some(open) => self.open.insert(open),
             None => self.open.insert(Open::new(host, login).await?),
         };
-        match open.read(functions).await? {
+        let read = open.read(functions).await?;
+        if self.defaults.as_ref().is_some_and(|known| *known != open.defaults) {
+            published.change_defaults();
+        }
+        self.defaults = Some(open.defaults.clone());
+        match read {
             Some(catalog) => {
                 published.publish(catalog, changes);
                 Ok(Look::Changed)
@@ -300,13 +309,14 @@ impl Keeper {
 impl Open {
     async fn new(host: Host, login: Login) -> Result<Self, LinkError> {
         let link = Link::connect(&host, &login, read::OPTIONS).await?;
-        Ok(Self { link, host, login, fingerprint: None, library: Library::default() })
+        Ok(Self { link, host, login, fingerprint: None, defaults: String::new(), library: Library::default() })
     }
 
     /// The catalog, if it is not what it was.
     async fn read(&mut self, functions: Arc<Functions>) -> Result<Option<Catalog>, CatalogError> {
         let reading = Reading::begin(&self.link).await?;
         let fingerprint = reading.fingerprint.clone();
+        self.defaults.clone_from(&reading.defaults);
         if self.fingerprint.as_ref() == Some(&fingerprint) {
             reading.end().await?;
             return Ok(None);

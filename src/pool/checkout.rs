@@ -104,8 +104,10 @@ pub struct Pool {
     waiting: AtomicUsize,
     queue: Mutex<VecDeque<Waiter>>,
     epoch: AtomicU64,
-    /// How often `tls` has changed; counts as so many incarnations of the node.
+    /// How often `tls` or the defaults of sessions have changed; counts as so many incarnations of the node.
     detours: AtomicU64,
+    /// For which defaults its connections were made; 0: nobody has said yet.
+    defaults: AtomicU64,
     closed: AtomicBool,
     pub(super) pinned: super::pinned::Count,
     welcome: ArcSwapOption<Welcome>,
@@ -182,6 +184,7 @@ impl Pool {
             queue: Mutex::new(VecDeque::new()),
             epoch: AtomicU64::new(0),
             detours: AtomicU64::new(0),
+            defaults: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             pinned: AtomicUsize::new(0),
             welcome: ArcSwapOption::empty(),
@@ -219,6 +222,19 @@ impl Pool {
         for waiter in self.queue.lock().drain(..) {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             drop(waiter);
+        }
+    }
+
+    /// Sessions begin with other settings than before if this number has gone up: connections that are open have the old ones as their
+    /// defaults, and are old. The next `require_epoch` sees it.
+    pub fn follow_defaults(&self, defaults: u64) {
+        if self.defaults.load(Ordering::Acquire) >= defaults {
+            return;
+        }
+        let before = self.defaults.fetch_max(defaults, Ordering::AcqRel);
+        if before > 0 && before < defaults {
+            self.welcome.store(None);
+            self.detours.fetch_add(1, Ordering::Release);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     pool::{Params, is_safe, set_all},
     sql::{
         Facts, Known, Shape,
-        facts::{Effect, Kind, TxVerb, Verb},
+        facts::{Act, Effect, Kind, TxVerb, Verb},
     },
 };
 
@@ -69,6 +69,8 @@ pub(super) struct Deeds {
     pub ddl: bool,
     /// And with it what names that exist mean.
     pub redefines: bool,
+    /// And what new sessions begin with.
+    pub defaults: bool,
     /// `synchronous_commit` was touched, or may have been, so the commit may be acknowledged before it is flushed.
     pub lazy_commit: bool,
     /// The first statement of the request takes the place of the session's role, or of its whole identity.
@@ -103,6 +105,11 @@ fn may_write(facts: &Facts) -> bool {
     let ends_prepared = facts.tx.iter().any(|verb| matches!(verb, TxVerb::CommitPrepared | TxVerb::PrepareTransaction));
     let harmless = matches!(facts.kind, Kind::Transaction | Kind::Session | Kind::Empty);
     !facts.proven_read_only && (!harmless || runs_another || ends_prepared)
+}
+
+/// ALTER ROLE and ALTER DATABASE, perhaps with SET or RESET.
+fn sets_defaults(act: &Act) -> bool {
+    act.verb == Verb::Alter && matches!(act.object, Some("role" | "database"))
 }
 
 /// May the transaction's commit not wait for its flush?
@@ -148,6 +155,7 @@ impl Deeds {
         let ddl = facts.kind == Kind::Ddl && !facts.effects.contains(&Effect::TempObject);
         self.ddl |= ddl;
         self.redefines |= ddl && redefines(facts);
+        self.defaults |= ddl && facts.acts.iter().any(sets_defaults);
         if facts.effects.is_empty() {
             return;
         }

@@ -207,6 +207,7 @@ impl Session {
 
     async fn lend_from(&mut self, node: usize, epoch: u64) -> Result<Lease, CheckoutError> {
         let local = std::rc::Rc::clone(&self.tenant.locals[node]);
+        local.pool.follow_defaults(self.tenant.catalog.defaults());
         local.pool.require_epoch(epoch);
         if let Some(lease) = local.try_checkout(self.mark) {
             return Ok(lease);

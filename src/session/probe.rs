@@ -49,6 +49,7 @@ impl<'a> Probe<'a> {
         let view = self.tenant.view.load_full();
         for (node, local) in self.tenant.locals.iter().enumerate() {
             if let Some(seen) = view.nodes.get(node) {
+                local.pool.follow_defaults(self.tenant.catalog.defaults());
                 local.pool.require_epoch(seen.epoch);
             }
         }

@@ -48,6 +48,9 @@ impl Session {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
             self.schema_changed();
             self.deeds.redefines = false;
+            if std::mem::take(&mut self.deeds.defaults) {
+                self.tenant.catalog.change_defaults();
+            }
             // A temporary table may be gone.
             self.deeds.living |= self.pins.has(Feature::TempTable);
         }

@@ -266,6 +266,7 @@ async fn welcome(
     let asked = Asked {
         user: tenant.account.user.name.as_str().into(),
         database: startup.database.as_str().into(),
+        defaults: tenant.catalog.defaults(),
         wishes: wishes.into(),
     };
     let answer = answer(worker, tenant, asked).await?;

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// How long an answer is believed. A default changed by ALTER ROLE or ALTER DATABASE is seen after that.
+/// How long an answer is believed: what servers make of a wish may hang on their configuration, too.
 const FRESH: Duration = Duration::from_secs(10);
 /// Most answers kept per worker.
 const MOST: usize = 1024;
@@ -31,12 +31,14 @@ const MOST: usize = 1024;
 pub(super) struct Asked {
     pub user: Box<str>,
     pub database: Box<str>,
+    /// With which defaults (see [`Published::defaults`](crate::sql::catalog::Published::defaults)).
+    pub defaults: u64,
     pub wishes: Box<[(Box<str>, Box<str>)]>,
 }
 
 impl Asked {
-    fn single(&self, name: &str, value: &str) -> [Box<str>; 4] {
-        [self.user.clone(), self.database.clone(), name.into(), value.into()]
+    fn single(&self, name: &str, value: &str) -> Single {
+        ([self.user.clone(), self.database.clone(), name.into(), value.into()], self.defaults)
     }
 }
 
@@ -151,9 +153,12 @@ pub(super) struct Welcomes {
     kept: HashMap<Asked, Answer>,
 }
 
-/// By user, database, name and value: what a server made of one wish. So none need be asked about each combination, nor by each worker.
+/// User, database, name and value, with the number of the defaults.
+type Single = ([Box<str>; 4], u64);
+
+/// What a server made of one wish. So none need be asked about each combination, nor by each worker.
 #[derive(Debug, Default)]
-pub struct Singles(Mutex<HashMap<[Box<str>; 4], Box<str>>>);
+pub struct Singles(Mutex<HashMap<Single, Box<str>>>);
 
 /// Parameters that say who somebody is, so what they come to is nobody else's, and what else is allowed hangs on them.
 const IDENTITY: [&str; 2] = ["role", "session_authorization"];

@@ -14,7 +14,7 @@ use crate::{
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("pools", Pgsluice:
         counters_tell_the_truth, idle_connections_are_closed, old_connections_are_not_lent, servers_over_unix_sockets,
-        a_query_in_a_pipeline_leaves_a_sound_server))
+        a_query_in_a_pipeline_leaves_a_sound_server, new_sessions_have_new_defaults))
 }
 
 /// Counters and gauges whose name begins like this, those at zero left out, by their text in the page.
@@ -162,4 +162,40 @@ fn a_query_in_a_pipeline_leaves_a_sound_server(world: &World) {
     assert_eq!(client.ask(&sync).status(), Some('T'));
     assert_eq!(client.status_after("rollback"), 'I');
     assert_eq!(next.value("select count(*) from piped where i = 2"), "0");
+}
+
+/// What ALTER ROLE and ALTER DATABASE set is a connection's from its beginning, and those of a pool have begun long ago.
+fn new_sessions_have_new_defaults(world: &World) {
+    let proxy = world.start_proxy(&Setup::default().primary_only().size(2), world.cluster());
+    let mut admin = proxy.login_as(&Login::default().user("postgres"));
+    let begin = || {
+        let mut client = proxy.login();
+        let reported = client.greeting.iter().find(|m| m.tag == b'S' && m.body.starts_with(b"DateStyle\0"));
+        let reported = reported.map(|m| String::from_utf8_lossy(&m.body[10..m.body.len() - 1]).into_owned());
+        (client.value("show work_mem"), client.value("show datestyle"), reported.expect("a DateStyle"))
+    };
+    let all = |memory: &str, style: &str| (memory.to_owned(), style.to_owned(), style.to_owned());
+    let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        assert_eq!(begin(), all("4MB", "ISO, MDY"));
+        for whose in ["role app", "database app", "role app in database app", "user app", "role all"] {
+            admin.query(&format!("alter {whose} set work_mem = '7MB'"));
+            admin.query(&format!("alter {whose} set datestyle = 'German, DMY'"));
+            // Its next answer says that the last request is settled.
+            admin.query("select 1");
+            assert_eq!(begin(), all("7MB", "German, DMY"), "{whose}");
+            admin.query("begin");
+            admin.query(&format!("alter {whose} reset all"));
+            assert_eq!(begin(), all("7MB", "German, DMY"), "{whose}");
+            admin.query("commit");
+            admin.query("select 1");
+            assert_eq!(begin(), all("4MB", "ISO, MDY"), "{whose}");
+        }
+        // Without us.
+        world.superuser("alter role app set work_mem = '7MB'");
+        eventually("the change to be seen", || begin() == all("7MB", "ISO, MDY"));
+    }));
+    for whose in ["role app", "database app", "role app in database app", "role all"] {
+        world.superuser(&format!("alter {whose} reset all"));
+    }
+    verdict.unwrap_or_else(|what| std::panic::resume_unwind(what));
 }

@@ -3,7 +3,7 @@
 //! All is asked in one transaction, so that it fits together. What is long and seldom changes, the definitions of views and functions,
 //! is asked for again only when it has changed.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use tokio::time::timeout;
 use tokio_postgres::SimpleQueryRow;
@@ -38,8 +38,15 @@ const WATCHED: &[(&str, &str, &str)] = &[
     ("pg_cast", "oid", "oid >= 16384"),
     ("pg_amproc", "oid", "oid >= 16384"),
     ("pg_constraint", "oid", "contypid <> 0 AND oid >= 16384"),
-    ("pg_db_role_setting", "concat(setrole, '.', setdatabase)", "true"),
+    DEFAULTS,
 ];
+
+/// What ALTER ROLE and ALTER DATABASE have set: as much of it as this database's sessions begin with.
+const DEFAULTS: (&str, &str, &str) = (
+    "pg_db_role_setting",
+    "concat(setrole, '.', setdatabase)",
+    "setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))",
+);
 
 /// Questions about everything that has a name.
 const SCHEMAS: &str = "SELECT n.nspname, r.rolname, a.grantee = 0 FROM pg_namespace n, \
@@ -102,6 +109,8 @@ pub(super) struct Reading<'l> {
     link: &'l Link,
     /// Differs when anything has changed.
     pub(super) fingerprint: String,
+    /// Differs when sessions begin with other settings.
+    pub(super) defaults: String,
     /// The server's own `search_path`; `None`: not known.
     pub(super) base: Option<String>,
 }
@@ -114,20 +123,22 @@ impl<'l> Reading<'l> {
         let (value, source) = (text(row, 0), text(row, 1));
         // Of the role that we are here, or of the role in this database: it says nothing about others.
         let base = (!source.contains("user")).then(|| value.to_owned());
-        let mut question = "SELECT concat_ws(' '".to_owned();
-        for (catalog, key, counts) in WATCHED {
-            // Writing to a string cannot fail.
-            let _ = write!(
-                question,
-                ", (SELECT concat(count(*), '/', sum(hashtext(concat(xmin, '.', {key}))::int8)) FROM {catalog} WHERE {counts})"
-            );
-        }
-        question.push_str(
-            ", (SELECT concat(count(*), '/', sum(hashtext(concat(rolname, rolsuper))::int8)) FROM pg_roles))",
+        let count = |(catalog, key, counts): &(&str, &str, &str)| {
+            format!(
+                "(SELECT concat(count(*), '/', sum(hashtext(concat(xmin, '.', {key}))::int8)) FROM {catalog} WHERE {counts})"
+            )
+        };
+        let watched: Vec<String> = WATCHED.iter().map(count).collect();
+        let question = format!(
+            "SELECT concat_ws(' ', {}, \
+             (SELECT concat(count(*), '/', sum(hashtext(concat(rolname, rolsuper))::int8)) FROM pg_roles)), {}",
+            watched.join(", "),
+            count(&DEFAULTS)
         );
         let counted = ask(link, &question).await?;
-        let counted = counted.first().map(|row| text(row, 0)).ok_or(LinkError::Nonsense("no fingerprint"))?;
-        Ok(Self { link, fingerprint: format!("{value} {source} {counted}"), base })
+        let row = counted.first().ok_or(LinkError::Nonsense("no fingerprint"))?;
+        let (counted, defaults) = (text(row, 0), text(row, 1).to_owned());
+        Ok(Self { link, fingerprint: format!("{value} {source} {counted}"), defaults, base })
     }
 
     /// Asks for everything that has a name.

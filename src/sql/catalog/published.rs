@@ -36,6 +36,8 @@ pub struct Published {
     /// Goes up with each of these.
     stamp: AtomicU64,
     missed: AtomicBool,
+    /// Goes up when sessions begin with other settings than before (ALTER ROLE and ALTER DATABASE with SET or RESET).
+    defaults: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -43,8 +45,9 @@ impl Published {
     /// Nothing yet. `wake` is called when the catalog should be read again; it must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
         Self {
-            id: IDS.fetch_add(1, Ordering::Relaxed),
+            id,
             catalog: ArcSwapOption::empty(),
             changes: AtomicU64::new(0),
             pending: AtomicU64::new(0),
@@ -52,6 +55,8 @@ impl Published {
             snapshots: AtomicU64::new(0),
             stamp: AtomicU64::new(1),
             missed: AtomicBool::new(false),
+            // Beyond those of whatever stood in its place before.
+            defaults: AtomicU64::new(id << 32),
             wake: Box::new(wake),
         }
     }
@@ -96,6 +101,16 @@ impl Published {
     pub fn change(&self) {
         self.expire();
         (self.wake)();
+    }
+
+    /// What a new session begins with has changed, or may have.
+    pub fn change_defaults(&self) {
+        self.defaults.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// While it is the same, new sessions begin as before.
+    pub fn defaults(&self) -> u64 {
+        self.defaults.load(Ordering::Acquire)
     }
 
     /// The snapshot is too old to be believed.
