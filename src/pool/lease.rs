@@ -13,7 +13,8 @@ use super::{
 };
 use crate::wire::frontend;
 
-/// How long a discarded connection's backend may take to end before its place is given away all the same: less than others wait for one.
+/// How long a discarded connection's backend may take to end before its place is given away all the same: less than others wait for one. It
+/// begins with the first attempt to bring it to its end.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The first pause between two cancels; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -42,6 +43,8 @@ pub struct Lease {
     server: Option<Box<Server>>,
     local: Rc<Local>,
     why: Why,
+    /// Its user has left, and began so long ago to bring it to its end.
+    parting: Option<Instant>,
 }
 
 impl Local {
@@ -119,7 +122,7 @@ impl Local {
     }
 
     fn lend(self: &Rc<Self>, server: Box<Server>) -> Lease {
-        Lease { server: Some(server), local: Rc::clone(self), why: Why::Busy }
+        Lease { server: Some(server), local: Rc::clone(self), why: Why::Busy, parting: None }
     }
 
     /// Dials one connection for the shelf if there is room.
@@ -155,6 +158,11 @@ impl Lease {
         }
     }
 
+    /// What it runs is being brought to its end, for nobody. If that fails it has had its time.
+    pub fn part(&mut self, now: Instant) {
+        self.parting = Some(now);
+    }
+
     /// The server ended the connection; there is nobody to say goodbye to.
     pub fn gone(mut self) {
         self.why = Why::Gone;
@@ -169,8 +177,9 @@ impl Drop for Lease {
         match (self.why, runtime) {
             (Why::Busy, Ok(runtime)) => {
                 // The backend may be running a statement for nobody; and until it has ended, its place is not free.
+                let left = FAREWELL.saturating_sub(self.parting.map_or(Duration::ZERO, |since| since.elapsed()));
                 runtime.spawn(async move {
-                    retire(*server).await;
+                    retire(*server, left).await;
                     pool.lost();
                 });
             }
@@ -182,8 +191,8 @@ impl Drop for Lease {
     }
 }
 
-/// Ends a connection that may be in the middle of anything, and waits for the backend's end.
-async fn retire(mut server: Server) {
+/// Ends a connection that may be in the middle of anything, and waits for the backend's end, but not for longer than `left`.
+async fn retire(mut server: Server, left: Duration) {
     let target = Arc::clone(&server.target);
     let farewell = async {
         let mut bye = Vec::with_capacity(5);
@@ -205,9 +214,10 @@ async fn retire(mut server: Server) {
         }
     };
     tokio::select! {
+        biased;
         () = farewell => {}
         () = cancels => {}
         // The socket is closed anyway, and the server finds out.
-        () = tokio::time::sleep(FAREWELL) => {}
+        () = tokio::time::sleep(left) => {}
     }
 }

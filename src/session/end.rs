@@ -1,6 +1,9 @@
 //! How a session ends, and what it leaves behind: nothing.
 
-use std::{task::Poll, time::Duration};
+use std::{
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use super::state::Session;
 use crate::{
@@ -134,6 +137,9 @@ impl Session {
 
     /// The server was held when the client left: roll back, reset, give back. Whatever is not certain is thrown away.
     async fn clean_up(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.lease.part(Instant::now());
+        }
         let in_step = !self.pins.has(Feature::Load) && self.drain().await;
         let Some(status) = self.feed.status.filter(|_| in_step) else {
             self.held = None;
