@@ -154,6 +154,10 @@ impl Session {
         if !about_us && let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple) {
             return self.refuse_query(total, &refusal).await;
         }
+        if facts.statements > 0 && facts.error.is_none() && self.standing() == Standing::Open {
+            // Each statement of a Query has the unnamed portal for itself (exec_simple_query).
+            self.portals.retain(|portal| !portal.name.is_empty());
+        }
         if here == total && self.answered_here(facts, total) {
             return Ok(());
         }

@@ -230,7 +230,8 @@ impl Session {
         let id = statement.id(self.meaning());
         let statement = statement.clone();
         if self.pins.has(Feature::Prepare) || self.deeds.living {
-            // A PREPARE may have taken the name: then the server refuses it, as it would have.
+            // A PREPARE may have taken the name: then the server refuses it, as it would have; but the text's own faults come first.
+            self.try_text(&statement);
             frontend::parse(&mut self.outgoing.bytes, &name, b"", &[]);
             self.feed.queue.push(Owed::swallow(What::Parse, Ack::Nothing));
             frontend::close(&mut self.outgoing.bytes, frontend::What::Statement, &name);
