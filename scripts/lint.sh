@@ -13,6 +13,13 @@ say "clippy, without the parser"
 cargo clippy --no-default-features --lib -- -D warnings
 say "clippy, with the parser in Rust alone"
 cargo clippy --no-default-features --features sqlparser --lib -- -D warnings
+say "no C where none is promised"
+for tool in cc cmake bindgen; do
+    if cargo tree -q --no-default-features --features sqlparser -e normal,build -i "$tool" 2>/dev/null | grep -q .; then
+        echo "the build with sqlparser alone needs $tool" >&2
+        exit 1
+    fi
+done
 say "floors"
 cargo test -q --test tidy
 if cargo deny --version >/dev/null 2>&1; then

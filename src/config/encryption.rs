@@ -9,7 +9,7 @@ use super::{
     value::{Origin, Spanned},
     words::AuthWord,
 };
-use crate::tls::{ClientMode, Fault, Material, ServerMode, TowardsClients, TowardsServers};
+use crate::tls::{self, ClientMode, Fault, Material, ServerMode, TowardsClients, TowardsServers};
 
 /// Gives a file's contents by the name it has in the configuration, or says why not, to follow the name.
 pub(super) type Files<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
@@ -36,6 +36,10 @@ fn towards_clients(raw: &raw::RawTlsClient, files: Files<'_>, findings: &mut Fin
         for key in [&raw.cert, &raw.key, &raw.ca] {
             idle(key, "disable", findings);
         }
+        return None;
+    }
+    if !tls::is_built() {
+        findings.fault(&raw.mode.at, tls::NOT_BUILT, "disable");
         return None;
     }
     for (key, name) in [(&raw.cert, "cert"), (&raw.key, "key")] {
@@ -66,6 +70,10 @@ fn towards_clients(raw: &raw::RawTlsClient, files: Files<'_>, findings: &mut Fin
 
 fn towards_servers(raw: &raw::RawTlsServer, files: Files<'_>, findings: &mut Findings) -> TowardsServers {
     let mode = raw.mode.value;
+    if mode != ServerMode::Disable && !tls::is_built() {
+        findings.fault(&raw.mode.at, tls::NOT_BUILT, "disable");
+        return TowardsServers::default();
+    }
     let authorities = match mode {
         ServerMode::Disable => {
             idle(&raw.ca, "disable", findings);

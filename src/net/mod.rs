@@ -11,5 +11,5 @@ pub use addr::{Address, DialError};
 pub use secure::{ParkedSecure, Secure};
 pub use stream::{Parked, Peer, Stream};
 
-#[cfg(test)]
+#[cfg(all(feature = "tls", test))]
 pub(crate) mod tests;

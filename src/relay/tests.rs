@@ -4,6 +4,7 @@ mod cuts;
 mod feed;
 mod long;
 mod pump;
+#[cfg(feature = "tls")]
 mod tls;
 mod told;
 

@@ -9,7 +9,7 @@ use rustls::{
 };
 
 use super::{
-    ALPN, Fault, Material,
+    ALPN, Fault, Material, NOT_BUILT,
     certificate::{public_key, server_end_point},
     pem, provider,
 };
@@ -42,7 +42,7 @@ impl TowardsClients {
     /// # Errors
     /// The first file that cannot be used, or a key that belongs to another certificate.
     pub fn new(mode: ClientMode, certificate: &[u8], key: &[u8], authorities: Option<&[u8]>) -> Result<Self, Fault> {
-        let provider = provider();
+        let provider = provider().ok_or_else(|| Fault::new(Material::Certificate, NOT_BUILT))?;
         let chain = pem::certificates(certificate, Material::Certificate)?;
         let own = chain.first().map(|certificate| certificate.to_vec()).unwrap_or_default();
         let key = provider.key_provider.load_private_key(pem::key(key)?).map_err(|_| {

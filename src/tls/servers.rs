@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use rustls::{ClientConfig, client::Resumption};
 
 use super::{
-    ALPN, Fault, Material, pem, provider,
+    ALPN, Fault, Material, NOT_BUILT, pem, provider,
     verify::{Judge, Names},
 };
 
@@ -46,7 +46,7 @@ impl TowardsServers {
             (ServerMode::Require | ServerMode::VerifyCa, _) => Some(Names::Any),
             (ServerMode::VerifyFull, _) => Some(Names::Dialled),
         };
-        let provider = provider();
+        let provider = provider().ok_or_else(|| Fault::new(Material::Authorities, NOT_BUILT))?;
         let algorithms = provider.signature_verification_algorithms;
         let judge = match (names, authorities) {
             (None, _) => Judge::of_nothing(algorithms),
