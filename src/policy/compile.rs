@@ -52,8 +52,11 @@ pub fn compile(
     workers: usize,
     old: Option<&RuleSet>,
 ) -> Compiled {
-    let mut maker =
-        Maker { faults: Vec::new(), warnings: Vec::new(), bench: Bench::new(functions), rules: RuleSet::default() };
+    let declared = files.iter().flat_map(|file| file.functions.iter().cloned());
+    let rules = RuleSet { functions: declared.collect(), ..RuleSet::default() };
+    // Examples are read as sessions will read texts.
+    let functions = Arc::new(functions.with_declared(rules.declared()));
+    let mut maker = Maker { faults: Vec::new(), warnings: Vec::new(), bench: Bench::new(functions), rules };
     let default = firewall.mode.unwrap_or(FirewallMode::Protect);
     let some = files.iter().any(|file| !file.firewall.is_empty());
     maker.rules.unreadable = firewall.mode.or_else(|| some.then_some(FirewallMode::Protect));
@@ -122,7 +125,6 @@ pub fn compile(
         let action = Changing { rewriting, run: rule.run };
         maker.rules.rewrite.push(Ruling { name, condition, after: rule.after, hits, action });
     }
-    maker.rules.functions = files.iter().flat_map(|file| file.functions.iter().cloned()).collect();
     Compiled { rules: maker.rules, faults: maker.faults, warnings: maker.warnings, tested: maker.bench.tested }
 }
 

@@ -417,6 +417,18 @@ firewall:
 }
 
 #[test]
+fn examples_know_what_is_declared_of_functions() {
+    let rules = "firewall: [{ name: orders, when: { writes: [orders] }, deny: {},
+        examples: { match: [select app.add_order(1), select add_stock(2)], nomatch: [select app.price_of(1), select f(1)] } }]";
+    let declared =
+        "functions: [{ name: app.add_order, writes: [orders, stock] }, { name: add_stock, writes: [orders] },
+        { name: app.price_of, read_only: true }]";
+    assert_eq!(faults(&[rules, declared]), "");
+    assert_eq!(faults(&[declared, rules]), "");
+    assert_ne!(faults(&[rules]), "");
+}
+
+#[test]
 fn rules_know_every_kind_of_object() {
     let mut court = Court::new(Arc::default());
     for line in include_str!("../../../tests/data/firewall/objects.txt").lines() {
