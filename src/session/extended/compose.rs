@@ -396,7 +396,7 @@ impl Session {
         };
         let known = self.classified(statement).known;
         let gives = known.facts.tx.is_empty()
-            && !(statement.copies_in || statement.forgets_names || statement.deallocates.first().is_some());
+            && !(statement.copies_in || statement.forgets_names || !statement.deallocates.is_empty());
         if !gives {
             return None;
         }
