@@ -84,6 +84,8 @@ pub struct Feed {
     pub status: Option<TxStatus>,
     /// The server waits for CopyData.
     pub copy_in: bool,
+    /// It waits for data that the client is not asked for: the COPY is to be ended.
+    pub refuses_copy: bool,
     /// What was sent into the present COPY beside data.
     pub strays: Strays,
     /// Something the client can act on has been passed on: there is no way back.
@@ -162,7 +164,7 @@ impl Feed {
 
     /// Ready for the next exchange; keeps the transaction status.
     pub fn reset(&mut self) {
-        self.copy_in = false;
+        (self.copy_in, self.refuses_copy) = (false, false);
         self.strays = Strays::default();
         self.delivered = false;
         self.attempt = Attempt::Final;
@@ -403,7 +405,8 @@ impl Feed {
                 Ok(for_client)
             }
             (tag::COPY_IN_RESPONSE, Some(What::Query | What::Execute)) if show.is_theirs() => {
-                self.copy_in = !over;
+                // A server that waits for data hears no cancel, and nobody will send it any.
+                (self.copy_in, self.refuses_copy) = (!over, over);
                 self.delivered = true;
                 Ok(for_client)
             }

@@ -120,6 +120,9 @@ impl Exchange<'_> {
                 return Poll::Ready(Outcome::ClientBroke(WireError::LostPlace));
             }
             self.feed.strays.ask(self.outgoing);
+            if std::mem::take(&mut self.feed.refuses_copy) {
+                frontend::copy_fail(&mut self.outgoing.bytes, "a result in front of it was refused");
+            }
             // To the server first: without the request there is nothing to wait for.
             let sending = match self.outgoing.poll_send(cx, self.server) {
                 Poll::Ready(Ok(())) => false,

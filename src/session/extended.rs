@@ -17,7 +17,7 @@ use super::{
 use crate::{
     relay::{Ack, Owed, Until, What},
     route::{Role, RouteReason, Where, Wish},
-    sql::Facts,
+    sql::{Facts, facts::Effect},
     wire::{
         HEAD_BYTES,
         backend::{self, TxStatus},
@@ -122,6 +122,7 @@ impl Session {
     /// Finds the first message that is not carried out.
     fn judge_batch(&mut self, batch: &mut Batch) {
         let mut standing = self.standing();
+        let mut prepares = false;
         for item in &mut batch.items {
             if item.refused.is_some() {
                 return;
@@ -136,6 +137,13 @@ impl Session {
                 // Of a portal that was bound a statement is known; a cursor of that name may be SQL's.
                 let portal = item.portal(self);
                 item.refused = self.police_portal(&portal).map(Box::new);
+                if item.refused.is_some() {
+                    return;
+                }
+            }
+            if item.tag == tag::BIND && item.statement.is_none() && self.is_ruled() {
+                let name = BindPrefix::parse(item.body(self)).ok().flatten().map(|prefix| Box::from(prefix.statement));
+                item.refused = name.and_then(|name: Box<[u8]>| self.police_bind(&name, prepares)).map(Box::new);
                 if item.refused.is_some() {
                     return;
                 }
@@ -173,6 +181,7 @@ impl Session {
             }
             if item.tag == tag::EXECUTE {
                 self.group_moves_names |= self.moves_names(&known.facts);
+                prepares |= known.facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_)));
             }
             if !known.facts.tx.is_empty() {
                 standing = Standing::Open;

@@ -74,15 +74,27 @@ impl PreparedBySql {
         self.weigh();
     }
 
-    /// DEALLOCATE.
+    /// DEALLOCATE. What the request under way prepares may come behind it, so that stays.
     pub(super) fn remove(&mut self, name: &str) {
-        self.known.remove(name);
+        self.keep_now(name);
         self.weigh();
     }
 
-    /// DEALLOCATE ALL.
+    /// DEALLOCATE ALL, likewise.
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        for name in self.known.keys().cloned().collect::<Vec<_>>() {
+            self.keep_now(&name);
+        }
+        self.weigh();
+    }
+
+    fn keep_now(&mut self, name: &str) {
+        let new = self.now.iter().filter(|now| ***now == *name).count();
+        if new == 0 {
+            self.known.remove(name);
+        } else if let Some(prepared) = self.known.get_mut(name) {
+            prepared.drain(..prepared.len().saturating_sub(new));
+        }
     }
 
     fn is_full(&self) -> bool {

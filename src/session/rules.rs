@@ -221,6 +221,20 @@ impl Session {
         self.verdicts_of(name, protocol).iter().find_map(|verdict| self.refusal_by(verdict))
     }
 
+    /// May a portal be bound to what PREPARE has made under this name? `now`: perhaps in the same group, so that nobody can tell what.
+    /// Not if a rule limits what it gives, since Execute counts for statements of the protocol only.
+    pub(super) fn police_bind(&mut self, name: &[u8], now: bool) -> Option<Refusal> {
+        let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
+        let denied = self.police_prepared(name, Protocol::Extended);
+        let limited = || now || self.verdicts_of(name, Protocol::Extended).iter().any(|v| !v.limits.is_empty());
+        denied.or_else(|| {
+            limited().then(|| {
+                let message = "a rule may limit what this statement gives, and PREPARE has made it: run it by EXECUTE";
+                Refusal::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+            })
+        })
+    }
+
     /// What the rules say of the statements of this name: the one prepared by SQL, and the protocol's.
     pub(super) fn verdicts_of(&self, name: &str, protocol: Protocol) -> Vec<Rc<Verdict>> {
         let by_sql = self.prepared_by_sql.named(name).iter();

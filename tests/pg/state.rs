@@ -361,6 +361,9 @@ const UNSEEN: &str = "drop schema if exists unseen cascade; create schema unseen
     create table checked(i int, v text check (sets('app.x', 'check') is not null)); \
     create function lower(plain) returns text language sql as $$select sets('app.x', 'overload')$$; \
     create procedure proc() language plpgsql as $$begin perform set_config('app.x', 'procedure', false); end$$; \
+    create function folds(state text, v text) returns text language plpgsql as $$begin return unseen.sets('app.x', 'aggregate'); end$$; \
+    create aggregate folded(text) (sfunc = folds, stype = text); create aggregate sum(text) (sfunc = folds, stype = text); \
+    create view folding as select folded(v) as v from plain; \
     grant all on all tables in schema unseen to public; reset search_path";
 
 /// Each may leave a setting, a role or a lock behind.
@@ -384,6 +387,8 @@ const HIDDEN: &[&str] = &[
     "insert into parts values (2, 'no partition')",
     "select p.fullname from plain p",
     "select lower(p) from plain p",
+    "select * from folding",
+    "select sum(v) from plain",
     "insert into checked values (1, 'x')",
     "call proc()",
     "do $$begin perform set_config('app.x', 'do', false); set work_mem = '9MB'; end$$",

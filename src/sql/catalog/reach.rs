@@ -135,7 +135,8 @@ pub fn of_the_system(question: &str) -> String {
 
 /// Fixed numbers: 11 pg_catalog; 12 and 13 the languages internal and C; 16384 the first object that is not PostgreSQL's own; 1247
 /// pg_type, 1255 pg_proc, 1259 pg_class, 2604 pg_attrdef, 2606 pg_constraint, 2617 pg_operator, 2618 pg_rewrite, 3256 pg_policy. Calls of
-/// built-in functions are not in pg_depend, so the stored trees are searched for them.
+/// built-in functions are not in pg_depend, so the stored trees are searched for them. An aggregate is internal by its language, whatever
+/// its functions are written in.
 ///
 /// `r` is what is reached from a name: partitions and children, what views and rules read, tables that a foreign key changes. `code` is
 /// where anybody's code hangs. Each says whether reading is enough: triggers, rules other than a view's and defaults (but those of
@@ -157,7 +158,7 @@ const QUESTION: &str = "WITH RECURSIVE names(name) AS MATERIALIZED ($names), \
           WHERE confrelid = r.oid AND contype = 'f' AND (confdeltype = ANY ('{c,n,d}') OR confupdtype = ANY ('{c,n,d}'))\
       ) n(oid, reads) WHERE n.oid >= 16384), \
     reached(oid) AS MATERIALIZED (SELECT DISTINCT oid FROM r), \
-    own(oid) AS MATERIALIZED (SELECT oid FROM pg_catalog.pg_proc WHERE oid >= 16384 AND prolang <> ALL ('{12,13}')), \
+    own(oid) AS MATERIALIZED (SELECT oid FROM pg_catalog.pg_proc WHERE oid >= 16384 AND (prolang <> ALL ('{12,13}') OR prokind = 'a')), \
     code(oid, reads) AS (\
       SELECT oid, true FROM pg_catalog.pg_class WHERE relkind = 'f' AND oid = ANY (ARRAY(SELECT oid FROM reached)) \
       UNION ALL SELECT tgrelid, false FROM pg_catalog.pg_trigger WHERE NOT tgisinternal AND tgrelid = ANY (ARRAY(SELECT oid FROM reached)) \

@@ -11,7 +11,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     cases!("firewall::limits", Pgsluice:
-        a_result_ends_at_its_limit, pieces_count_together, what_is_within_passes, nothing_is_left_of_a_group_that_was_cut,
+        a_result_ends_at_its_limit, what_is_prepared_anew_has_its_limit, pieces_count_together, what_is_within_passes, nothing_is_left_of_a_group_that_was_cut,
         a_statement_that_was_carried_out_is_told_so, a_server_does_not_go_on, a_limit_may_only_watch,
         a_limit_hides_no_denial, names_that_failed_hide_nothing, a_cursor_has_the_rules_of_its_query)
     .into()
@@ -70,6 +70,7 @@ fn a_result_ends_at_its_limit(world: &World) {
         "table big",
         "execute named",
         "begin; select id from big",
+        "select id from big; copy log from stdin",
     ] {
         let first = if sql.starts_with("select 1") { 1 } else { 0 };
         let status = if sql.starts_with("begin") { 'E' } else { 'I' };
@@ -97,6 +98,38 @@ fn a_result_ends_at_its_limit(world: &World) {
     let (_, metrics) = http(proxy.admin, "/metrics");
     assert!(metrics.contains(&format!("pgsluice_firewall_total{{rule=\"few\",verdict=\"deny\"}} {cuts}")), "{metrics}");
     assert!(proxy.log().contains("a rule of the firewall matched"));
+}
+
+/// However a name came to stand for something else, also by what does not count what it gives.
+fn what_is_prepared_anew_has_its_limit(world: &World) {
+    let proxy = proxy(world, "anew", RULES);
+    for anew in [
+        "deallocate p; prepare p as select id from big",
+        "deallocate all; prepare p as select id from big",
+        "prepare q as select 1; deallocate p; prepare p as select id from big; deallocate q",
+    ] {
+        for by_sql in [true, false] {
+            let mut client = proxy.login();
+            if by_sql {
+                client.query("prepare p as select 1");
+            } else {
+                client.ask(&[frontend::parse("p", "select 1", &[]), frontend::sync()].concat());
+                assert_eq!(client.value("execute p"), "1", "{anew}");
+            }
+            assert_eq!(client.query(anew).sqlstate(), None, "{anew}");
+            cut(&client.query("execute p"), "few", 10, 'I', anew);
+            cut(&client.ask(&[run("execute p"), frontend::sync()].concat()), "few", 10, 'I', anew);
+            let bound =
+                [frontend::bind("", "p", &Values::text(&[])), frontend::execute("", 0), frontend::sync()].concat();
+            let reply = client.ask(&bound);
+            assert_eq!((rows(&reply), reply.sqlstate().as_deref()), (0, Some("0A000")), "{anew}");
+            client.query("deallocate all");
+        }
+    }
+    let mut client = proxy.login();
+    let in_one =
+        [run("prepare p as select id from big"), frontend::bind("", "p", &Values::text(&[])), frontend::execute("", 0)];
+    assert_eq!(rows(&client.ask(&[in_one.concat(), frontend::sync()].concat())), 0);
 }
 
 fn what_is_within_passes(world: &World) {
