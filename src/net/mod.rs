@@ -11,5 +11,6 @@ pub use addr::{Address, DialError};
 pub use secure::{ParkedSecure, Secure};
 pub use stream::{Parked, Peer, Stream};
 
-#[cfg(all(feature = "tls", test))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 pub(crate) mod tests;

@@ -35,5 +35,6 @@ pub fn is_built() -> bool {
 /// What there is to say where it is asked for in vain.
 pub const NOT_BUILT: &str = "this pgsluice was built without TLS (feature `tls`, which needs a C compiler)";
 
-#[cfg(all(feature = "tls", test))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 pub(crate) mod tests;
