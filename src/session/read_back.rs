@@ -12,7 +12,7 @@ use crate::{
     config::{Feature, GuardMode},
     pool::quote_literal,
     route::Role,
-    sql::{Known, Shape, catalog::of_the_system},
+    sql::{Known, Shape},
     wire::backend::{DataRow, TxStatus},
 };
 
@@ -37,11 +37,18 @@ const SETTINGS: &str = "SELECT 'listed','role',pg_catalog.current_setting('role'
     SELECT 'listed',name,pg_catalog.current_setting(name) FROM pg_catalog.pg_settings WHERE source = 'session' \
     AND name <> ALL ('{transaction_isolation,transaction_read_only,transaction_deferrable,seed}')";
 
+/// A question of ours, written with ` = ` and its like, that asks PostgreSQL's own operators whatever the search_path puts in front of them.
+pub(super) fn of_the_system(question: &str) -> String {
+    [" = ", " <> ", " >= ", " ~ ", " ~* ", " || "].into_iter().fold(question.to_owned(), |text, operator| {
+        text.replace(operator, &format!(" OPERATOR(pg_catalog.{}) ", operator.trim()))
+    })
+}
+
 impl Session {
     /// Judges the statements that have run and were not known; asks the server if need be. Those that may run unseen code for the first
     /// time are looked at closely. `failed`: not all of them have come to their end.
     pub(super) async fn meet_strangers(&mut self, failed: bool) {
-        let now = self.stamp();
+        let now = self.worker.stamp();
         let strangers = std::mem::take(&mut self.deeds.strangers);
         if let Some(question) = self.question_about(&strangers, now) {
             if !self.hidden(question.as_bytes()).await {
@@ -56,22 +63,12 @@ impl Session {
         }
     }
 
-    /// The state of the schema as it is known here.
-    pub(super) fn stamp(&self) -> Stamp {
-        self.worker.stamp(&self.tenant.catalog)
-    }
-
     fn question_about(&self, strangers: &[Rc<Known>], now: Stamp) -> Option<String> {
         let mut unseen = self.tenant.unseen.borrow_mut();
-        unseen.follow(now, || self.tenant.catalog.reach());
         let unknown = strangers.iter().any(|known| unseen.judge(known, now).is_none());
         let stale = self.deeds.opaque && !unseen.is_of(now);
         let texts = strangers.iter().map(|known| &**known);
-        if !(unknown || stale) || !unseen.may_ask(self.mark) {
-            return None;
-        }
-        self.worker.metrics.catalog_question();
-        Some(unseen.question(texts, &self.worker.reach))
+        ((unknown || stale) && unseen.may_ask(self.mark)).then(|| unseen.question(texts, &self.worker.words))
     }
 
     /// What the server of the request is asked before it runs, in the same write: mostly nothing. Only outside a transaction, which a
@@ -87,7 +84,7 @@ impl Session {
         {
             return None;
         }
-        let now = self.stamp();
+        let now = self.worker.stamp();
         let about = match &*self.deeds.strangers {
             [] => None,
             strangers => self.question_about(strangers, now),
@@ -214,7 +211,7 @@ impl Session {
 
     /// These statements leave what they do not name: from now on the server is asked after each of them.
     fn note_leaving(&self, shapes: &[Shape]) {
-        let now = self.stamp();
+        let now = self.worker.stamp();
         let mut unseen = self.tenant.unseen.borrow_mut();
         for shape in shapes {
             unseen.keep(*shape, now, Verdict::Leaves);
@@ -223,9 +220,8 @@ impl Session {
 
     /// Adds a question for parameters with a dot in their names that unseen code may have set.
     fn ask_for_dotted(&self, said: &[Box<str>], touched: &BTreeMap<Box<str>, Last>, sql: &mut String) {
-        let unseen = self.tenant.unseen.borrow();
-        let mentioned = unseen.mentioned().filter(|name| dotted::is_name(name.as_bytes()));
-        let mut names: Vec<&str> = said.iter().map(|name| &**name).chain(mentioned).collect();
+        let mentioned = Rc::clone(&self.tenant.unseen.borrow().mentioned);
+        let mut names: Vec<&str> = said.iter().chain(&*mentioned).map(|name| &**name).collect();
         names.extend(self.params.iter().map(|(name, _)| name).filter(|name| dotted::is_name(name.as_bytes())));
         names.sort_unstable();
         names.dedup();

@@ -19,7 +19,7 @@ use super::{
     scope::{Declarations, Scopes},
     shared::Shared,
     statements::Intern,
-    unseen::{Stamp, Unseen},
+    unseen::{Stamp, Unseen, Words},
     welcome::Welcomes,
 };
 use crate::{
@@ -31,10 +31,7 @@ use crate::{
     pool::{ConnectError, Local, Login, Owner, PoolKey, Proof, Settings},
     relay::Buffers,
     route::{ClusterView, Dice, NodeLoad},
-    sql::{
-        Classifier, Misroutes,
-        catalog::{Published, ReachQuestion},
-    },
+    sql::{Classifier, Misroutes, catalog::Published},
     wire::scram::client::ServerFault,
 };
 
@@ -60,7 +57,7 @@ pub struct Worker {
     pub(super) welcomes: RefCell<Welcomes>,
     pub(super) half_open: Rc<HalfOpen>,
     /// What a server is asked about code that statements do not show.
-    pub(super) reach: ReachQuestion,
+    pub(super) words: Words,
     /// Counts spans of [`STALE`].
     time: Cell<u64>,
     since: Cell<Option<Instant>>,
@@ -118,7 +115,7 @@ impl Worker {
         metrics: Arc<WorkerMetrics>,
         buffers: Buffers,
     ) -> Self {
-        let reach = ReachQuestion::new(classifier.functions());
+        let words = Words::new(classifier.functions());
         Self {
             index,
             metrics,
@@ -135,7 +132,7 @@ impl Worker {
             dice: RefCell::new(Dice::seeded(rand::random::<u64>() ^ index as u64)),
             welcomes: RefCell::default(),
             half_open: Rc::default(),
-            reach,
+            words,
             time: Cell::new(0),
             since: Cell::new(None),
             owners: Cell::new(0),
@@ -229,14 +226,9 @@ impl Worker {
         self.declared.count()
     }
 
-    /// The state of a database's schema, as far as this worker knows.
-    pub(super) fn stamp(&self, catalog: &Published) -> Stamp {
-        let schema = self.shared.schema();
-        // Read before anybody looks at what the catalog says.
-        match catalog.stamp() {
-            stamp if catalog.is_fresh() => Stamp { schema, catalog: stamp, time: None },
-            _ => Stamp { schema, catalog: 0, time: Some(self.time.get()) },
-        }
+    /// The state of the schema, as far as this worker knows.
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp { schema: self.shared.schema(), time: self.time.get() }
     }
 
     /// A number for a new session.

@@ -8,10 +8,9 @@ mod judge;
 mod listing;
 mod path;
 mod published;
-mod reach;
 mod scope;
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 pub use body::Body;
 pub(super) use judge::resolve;
@@ -19,8 +18,7 @@ pub use listing::{
     Cast, CastContext, Function, FunctionKind, Language, Listing, Operator, PathSetting, Permanence, Relation,
     RelationKind, Schema, Volatility,
 };
-pub use published::{Changing, Doubt, Freshness, Published};
-pub use reach::{Reach, ReachQuestion, of_the_system};
+pub use published::{Changing, Freshness, Published};
 pub use scope::Scope;
 
 use super::{facts::Name, mentions::Field};
@@ -41,15 +39,12 @@ pub struct Catalog {
     operators: HashMap<Box<str>, Vec<Operator>>,
     /// Functions that an explicit cast to a type of this name may call.
     casts: HashMap<Box<str>, Vec<Name>>,
-    /// Functions that code may call without a sign of it, where it assigns.
-    assigned: Vec<Name>,
     /// Functions of one row.
     of_rows: HashMap<Field, Vec<usize>>,
     /// Functions that any statement may call without a sign of it in the text, and expressions likewise.
     unnamed: Vec<Name>,
-    checks: Vec<Arc<Body>>,
+    checks: Vec<std::sync::Arc<Body>>,
     paths: Vec<PathSetting>,
-    reach: Option<Arc<Reach>>,
 }
 
 /// Operators that PostgreSQL itself puts into a statement (CASE, USING, IN, DISTINCT, ORDER BY).
@@ -67,7 +62,6 @@ impl Catalog {
             unnamed: listing.support,
             checks: listing.checks,
             paths: listing.paths,
-            reach: listing.reach.map(Arc::new),
             ..Self::default()
         };
         let by_oid: HashMap<u32, usize> = catalog.relations.iter().enumerate().map(|(at, r)| (r.oid, at)).collect();
@@ -92,17 +86,13 @@ impl Catalog {
             catalog.operators.entry(operator.name.clone()).or_default().push(operator);
         }
         for cast in listing.casts {
-            match cast.context {
-                CastContext::Explicit => {}
-                CastContext::Assignment => catalog.assigned.push(cast.function.clone()),
-                CastContext::Implicit => catalog.unnamed.push(cast.function.clone()),
+            if cast.context == CastContext::Implicit {
+                catalog.unnamed.push(cast.function.clone());
             }
             catalog.casts.entry(cast.target).or_default().push(cast.function);
         }
-        for names in [&mut catalog.unnamed, &mut catalog.assigned] {
-            names.sort_unstable();
-            names.dedup();
-        }
+        catalog.unnamed.sort_unstable();
+        catalog.unnamed.dedup();
         catalog
     }
 
@@ -114,11 +104,6 @@ impl Catalog {
     /// What the function of this number is called.
     pub fn function_numbered(&self, number: u32) -> Option<&Name> {
         self.functions_by_number.get(&number)
-    }
-
-    /// What code its relations reach without being named; `None`: not known.
-    pub fn reach(&self) -> Option<Arc<Reach>> {
-        self.reach.clone()
     }
 
     /// The path of a session of this user that has set none. `None`: not known.

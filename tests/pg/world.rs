@@ -311,7 +311,7 @@ impl World {
             Via::Pgsluice => {
                 fs::write(&config, setup.yaml(port, admin, cluster)).expect("write the configuration");
                 let arguments = [OsStr::new("run"), OsStr::new("-c"), config.as_os_str()];
-                Tethered::start(&program(), &arguments, &log)
+                Tethered::start(Path::new(env!("CARGO_BIN_EXE_pgsluice")), &arguments, &log)
             }
             Via::Pgbouncer => {
                 let users = base.with_extension("users");
@@ -391,11 +391,6 @@ fn start_cluster(replicas: usize) -> Cluster {
     cluster
 }
 
-/// The program under test: the one that was built with the tests, or `PGSLUICE_TEST_BIN`.
-fn program() -> PathBuf {
-    env::var_os("PGSLUICE_TEST_BIN").map_or_else(|| env!("CARGO_BIN_EXE_pgsluice").into(), PathBuf::from)
-}
-
 /// Whether a configuration with this in a database's entry is taken by the program under test.
 pub fn accepts(database: &str) -> bool {
     let file = env::temp_dir().join(format!("pgsluice-check-{}.yaml", std::process::id()));
@@ -403,7 +398,7 @@ pub fn accepts(database: &str) -> bool {
         "listen: 127.0.0.1:6432\ndatabases: {{ app: {{ nodes: [127.0.0.1:5432], {database} }} }}\nusers: [{{ name: app, password: secret }}]\n"
     );
     fs::write(&file, text).expect("write a configuration");
-    let checked = Command::new(program()).args(["check", "-c"]).arg(&file).output();
+    let checked = Command::new(env!("CARGO_BIN_EXE_pgsluice")).args(["check", "-c"]).arg(&file).output();
     let _ = fs::remove_file(&file);
     checked.expect("run pgsluice check").status.success()
 }

@@ -13,7 +13,7 @@ use crate::sql::{
     Functions,
     catalog::{
         Body, Cast, CastContext, Catalog, Function, FunctionKind, Language, Listing, Operator, PathSetting, Permanence,
-        Reach, Relation, RelationKind, Schema, Volatility,
+        Relation, RelationKind, Schema, Volatility,
     },
     facts::Name,
 };
@@ -88,7 +88,6 @@ impl Library {
         base: Option<&str>,
         views: &Rows,
         bodies: &Rows,
-        reach: Option<&Rows>,
         built_in: &Functions,
     ) -> Catalog {
         let xmin = |rows: &Rows, column: usize| -> HashMap<u32, Box<str>> {
@@ -121,8 +120,7 @@ impl Library {
             let xmin = of_functions.get(&oid).cloned().unwrap_or_default();
             self.functions.insert(oid, Entry { xmin, shows_names, body: Arc::new(body), defaults });
         }
-        let reach = reach.and_then(|rows| Reach::read(rows.iter().map(|row| (text(row, 0), text(row, 1)))));
-        Catalog::new(Listing { reach, ..self.listing(names, base, built_in) })
+        Catalog::new(self.listing(names, base, built_in))
     }
 
     fn listing(&self, names: &Names, base: Option<&str>, built_in: &Functions) -> Listing {
@@ -164,18 +162,13 @@ impl Library {
                 .iter()
                 .map(|row| Cast {
                     target: text(row, 0).into(),
-                    context: match text(row, 1) {
-                        "i" => CastContext::Implicit,
-                        "a" => CastContext::Assignment,
-                        _ => CastContext::Explicit,
-                    },
+                    context: if text(row, 1) == "i" { CastContext::Implicit } else { CastContext::Explicit },
                     function: name(text(row, 2), text(row, 3)),
                 })
                 .collect(),
             support: names.support.iter().map(|row| name(text(row, 0), text(row, 1))).collect(),
             checks: names.checks.iter().map(|row| Arc::new(Body::expressions(text(row, 0), built_in))).collect(),
             paths: base.into_iter().chain(paths).collect(),
-            reach: None,
         }
     }
 
@@ -224,7 +217,6 @@ impl Library {
             defaults: read.and_then(|entry| entry.defaults.clone()),
             search_path: value(row, 8).map(Into::into),
             of_row: text(row, 9) == "t",
-            is_definers: text(row, 11) == "t",
         }
     }
 }

@@ -8,10 +8,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::SimpleQueryRow;
 
-use crate::{
-    cluster::link::{Link, LinkError},
-    sql::catalog::ReachQuestion,
-};
+use crate::cluster::link::{Link, LinkError};
 
 /// Longest wait for one answer.
 const DEADLINE: Duration = Duration::from_secs(12);
@@ -40,29 +37,7 @@ const WATCHED: &[(&str, &str, &str)] = &[
     ("pg_operator", "oid", "oid >= 16384"),
     ("pg_cast", "oid", "oid >= 16384"),
     ("pg_amproc", "oid", "oid >= 16384"),
-    ("pg_amop", "oid", "oid >= 16384"),
-    (
-        "pg_constraint",
-        "oid",
-        "oid >= 16384 AND (contypid <> 0 OR contype IN ('c','f','x')) AND conrelid NOT IN (SELECT t.oid FROM pg_class t WHERE t.relpersistence = 't')",
-    ),
-    (
-        "pg_trigger",
-        "oid",
-        "NOT tgisinternal AND tgrelid NOT IN (SELECT t.oid FROM pg_class t WHERE t.relpersistence = 't')",
-    ),
-    (
-        "pg_attrdef",
-        "oid",
-        "oid >= 16384 AND adrelid NOT IN (SELECT t.oid FROM pg_class t WHERE t.relpersistence = 't')",
-    ),
-    (
-        "pg_index",
-        "indexrelid",
-        "indexrelid >= 16384 AND (indexprs IS NOT NULL OR indpred IS NOT NULL) \
-        AND indrelid NOT IN (SELECT t.oid FROM pg_class t WHERE t.relpersistence = 't')",
-    ),
-    ("pg_type", "oid", "oid >= 16384 AND (typdefaultbin IS NOT NULL OR typtype = 'd')"),
+    ("pg_constraint", "oid", "contypid <> 0 AND oid >= 16384"),
     DEFAULTS,
 ];
 
@@ -89,7 +64,7 @@ const POLICIES: &str = "SELECT p.polrelid, pg_get_expr(p.polqual, p.polrelid) FR
     WHERE c.relrowsecurity AND p.polcmd IN ('r','*') AND p.polqual IS NOT NULL";
 const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, p.prokind, p.provolatile, l.lanname, l.lanpltrusted, p.xmin, \
       (SELECT substr(c, 13) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%' LIMIT 1), \
-      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype IN ('c','p'), p.proargdefaults IS NOT NULL, p.prosecdef \
+      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype IN ('c','p'), p.proargdefaults IS NOT NULL \
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
     LEFT JOIN pg_type t ON t.oid = p.proargtypes[0] \
     WHERE p.oid >= 16384 AND n.nspname !~ '^pg_temp_'";
@@ -102,18 +77,10 @@ const AGGREGATES: &str = "SELECT a.aggfnoid::oid, n.nspname, f.proname FROM pg_a
 const OPERATORS: &str = "SELECT n.nspname, o.oprname, m.nspname, f.proname FROM pg_operator o \
     JOIN pg_namespace n ON n.oid = o.oprnamespace JOIN pg_proc f ON f.oid = o.oprcode JOIN pg_namespace m ON m.oid = f.pronamespace \
     WHERE o.oid >= 16384";
-/// A cast to a domain, a row or an array is one to the types in it, too.
-const CASTS: &str = "WITH RECURSIVE parts(oid, part) AS MATERIALIZED (\
-      SELECT oid, typbasetype FROM pg_type WHERE typbasetype <> 0 UNION ALL SELECT oid, typelem FROM pg_type WHERE typelem <> 0 \
-      UNION ALL SELECT c.reltype, a.atttypid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid \
-        WHERE c.reltype <> 0 AND a.attnum > 0 AND a.atttypid <> 0), \
-    holds(oid, target) AS (\
-      SELECT casttarget, casttarget FROM pg_cast WHERE oid >= 16384 AND castfunc <> 0 \
-      UNION SELECT p.oid, h.target FROM holds h JOIN parts p ON p.part = h.oid) \
-    SELECT DISTINCT t.typname, k.castcontext, m.nspname, f.proname FROM pg_cast k JOIN holds h ON h.target = k.casttarget \
-    JOIN pg_type t ON t.oid = h.oid JOIN pg_proc f ON f.oid = k.castfunc JOIN pg_namespace m ON m.oid = f.pronamespace WHERE k.oid >= 16384";
-const SUPPORT: &str = "SELECT m.nspname, f.proname FROM pg_proc f JOIN pg_namespace m ON m.oid = f.pronamespace WHERE f.oid >= 16384 AND f.oid IN (\
-    SELECT a.amproc::oid FROM pg_amproc a UNION ALL SELECT o.oprcode::oid FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr)";
+const CASTS: &str = "SELECT t.typname, k.castcontext, m.nspname, f.proname FROM pg_cast k JOIN pg_type t ON t.oid = k.casttarget \
+    JOIN pg_proc f ON f.oid = k.castfunc JOIN pg_namespace m ON m.oid = f.pronamespace WHERE k.oid >= 16384";
+const SUPPORT: &str = "SELECT DISTINCT m.nspname, f.proname FROM pg_amproc a JOIN pg_proc f ON f.oid = a.amproc::oid \
+    JOIN pg_namespace m ON m.oid = f.pronamespace WHERE f.oid >= 16384";
 const CHECKS: &str = "SELECT pg_get_expr(k.conbin, 0) FROM pg_constraint k WHERE k.contypid <> 0 AND k.oid >= 16384 AND k.conbin IS NOT NULL";
 const PATHS: &str = "SELECT r.rolname, s.setdatabase <> 0, substr(c, 13) FROM pg_db_role_setting s \
     LEFT JOIN pg_roles r ON r.oid = s.setrole, LATERAL unnest(s.setconfig) c \
@@ -203,19 +170,6 @@ impl<'l> Reading<'l> {
     pub(super) async fn bodies(&self, oids: &[u32]) -> Result<Rows, LinkError> {
         let question = "SELECT p.oid, p.prosrc, pg_get_function_sqlbody(p.oid), pg_get_expr(p.proargdefaults, 0) FROM pg_proc p WHERE p.oid";
         self.of(question, oids).await
-    }
-
-    /// What code relations reach. It is asked last: a server that cannot tell (in a catalog so large that it takes too long) ends the
-    /// transaction, and the rest is still good.
-    pub(super) async fn reach(&self, question: &ReachQuestion) -> Result<Option<Rows>, LinkError> {
-        match ask(self.link, &question.about_all()).await {
-            Ok(rows) => Ok(Some(rows)),
-            Err(LinkError::Postgres(error)) if error.as_db_error().is_some() => {
-                tracing::warn!(error = %LinkError::Postgres(error).text(), "what code relations reach is not known");
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
     }
 
     async fn of(&self, question: &str, oids: &[u32]) -> Result<Rows, LinkError> {

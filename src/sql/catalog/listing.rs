@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Body, Reach};
+use super::Body;
 use crate::sql::facts::Name;
 
 /// A database's objects, without those of PostgreSQL itself and of other sessions (temporary ones).
@@ -24,14 +24,12 @@ pub struct Listing {
     pub operators: Vec<Operator>,
     /// Casts that call a function.
     pub casts: Vec<Cast>,
-    /// Functions that operator classes are made of, those of their operators among them.
+    /// Functions that support operator classes.
     pub support: Vec<Name>,
     /// Constraints of domains.
     pub checks: Vec<Arc<Body>>,
     /// Where `search_path` is set; the server's own value first.
     pub paths: Vec<PathSetting>,
-    /// Code that relations reach, if that is known.
-    pub reach: Option<Reach>,
 }
 
 /// A schema, and who may look into it.
@@ -107,8 +105,6 @@ pub struct Function {
     pub search_path: Option<Box<str>>,
     /// It can be called with a row alone: `t.f`.
     pub of_row: bool,
-    /// It runs as its owner.
-    pub is_definers: bool,
 }
 
 /// What a function is.
@@ -171,10 +167,8 @@ pub struct Cast {
 /// When a cast is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CastContext {
-    /// Where it stands in the text.
+    /// Where it stands in the text, or in assignments.
     Explicit,
-    /// And where something is assigned: in the code of functions, and to what they return.
-    Assignment,
     /// Anywhere.
     Implicit,
 }
