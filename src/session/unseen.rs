@@ -283,30 +283,30 @@ const QUESTION: &str = "WITH RECURSIVE names(name) AS MATERIALIZED (SELECT pg_ca
       OR EXISTS (SELECT FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid AND \
         (p.polqual::pg_catalog.text ~ calls.queries OR p.polwithcheck::pg_catalog.text ~ calls.queries)) \
       OR EXISTS (SELECT FROM pg_catalog.pg_proc f \
-        WHERE f.oid >= 16384 AND f.pronargs >= 1 AND f.proargtypes[0] = c.reltype AND f.(prolang <> ALL ('{12,13}') OR prokind = 'a')) \
+        WHERE f.oid >= 16384 AND f.pronargs >= 1 AND f.proargtypes[0] = c.reltype AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid \
-        WHERE d.refclassid = 1255 AND f.prolang <> ALL ('{12,13}') AND (\
+        WHERE d.refclassid = 1255 AND (f.prolang <> ALL ('{12,13}') OR f.prokind = 'a') AND (\
         (d.classid = 1259 AND (d.objid = c.oid OR d.objid = ANY (SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid))) \
         OR (d.classid = 2604 AND d.objid = ANY (SELECT a.oid FROM pg_catalog.pg_attrdef a WHERE a.adrelid = c.oid)) \
         OR (d.classid = 2606 AND d.objid = ANY (SELECT k.oid FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid)) \
         OR (d.classid = 2618 AND d.objid = ANY (SELECT w.oid FROM pg_catalog.pg_rewrite w WHERE w.ev_class = c.oid)) \
         OR (d.classid = 3256 AND d.objid = ANY (SELECT p.oid FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid)))) \
     UNION ALL SELECT DISTINCT 'shadowed', f.proname::pg_catalog.text FROM pg_catalog.pg_proc f \
-      WHERE f.oid >= 16384 AND f.prolang <> ALL ('{12,13}') \
+      WHERE f.oid >= 16384 AND (f.prolang <> ALL ('{12,13}') OR f.prokind = 'a') \
       AND EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.pronamespace = 11 AND b.proname = f.proname) \
     UNION ALL SELECT 'everywhere', '' WHERE \
       EXISTS (SELECT FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc f ON f.oid = o.oprcode \
-        WHERE o.oid >= 16384 AND f.(prolang <> ALL ('{12,13}') OR prokind = 'a')) \
+        WHERE o.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM pg_catalog.pg_cast k JOIN pg_catalog.pg_proc f ON f.oid = k.castfunc \
-        WHERE k.oid >= 16384 AND f.(prolang <> ALL ('{12,13}') OR prokind = 'a')) \
+        WHERE k.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM pg_catalog.pg_amproc a JOIN pg_catalog.pg_proc f ON f.oid = a.amproc \
-        WHERE f.oid >= 16384 AND f.(prolang <> ALL ('{12,13}') OR prokind = 'a')) \
+        WHERE f.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM calls, pg_catalog.pg_constraint k WHERE k.contypid >= 16384 AND (k.conbin::pg_catalog.text ~ calls.session \
         OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid \
-          WHERE d.classid = 2606 AND d.objid = k.oid AND d.refclassid = 1255 AND f.(prolang <> ALL ('{12,13}') OR prokind = 'a')))) \
+          WHERE d.classid = 2606 AND d.objid = k.oid AND d.refclassid = 1255 AND f.prolang <> ALL ('{12,13}')))) \
       OR EXISTS (SELECT FROM calls, pg_catalog.pg_type t WHERE t.oid >= 16384 AND (t.typdefaultbin::pg_catalog.text ~ calls.session \
         OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid \
-          WHERE d.classid = 1247 AND d.objid = t.oid AND d.refclassid = 1255 AND f.(prolang <> ALL ('{12,13}') OR prokind = 'a')))) \
+          WHERE d.classid = 1247 AND d.objid = t.oid AND d.refclassid = 1255 AND f.prolang <> ALL ('{12,13}')))) \
     UNION ALL (SELECT DISTINCT 'mentioned', m.name FROM pg_catalog.pg_proc f, \
       LATERAL (SELECT (pg_catalog.regexp_matches(f.prosrc, '''([[:alpha:]_][[:alnum:]_$]*([.][[:alpha:]_][[:alnum:]_$]*)+)''|\\mset\\s+(?:(?:local|session)\\s+)?([[:alpha:]_][[:alnum:]_$]*([.][[:alpha:]_][[:alnum:]_$]*)+)', 'gi'))) x(found), \
       LATERAL (SELECT COALESCE(x.found[1], x.found[3])) m(name) \
