@@ -56,7 +56,7 @@ pub struct Limit {
     pub rows: Option<u64>,
     /// Most bytes of rows.
     pub bytes: Option<u64>,
-    /// What comes of more: only [`HitKind::Deny`] ends the statement.
+    /// What comes of more: only `HitKind::Deny` ends the statement.
     pub kind: HitKind,
     /// Its counters.
     pub hits: Arc<Hits>,

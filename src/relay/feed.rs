@@ -129,7 +129,7 @@ pub struct Feed {
     pub asked: Vec<Asked>,
     /// Errors that were written for the client and show names of ours. They must be mended before the client gets them.
     pub misnamed: Vec<Misnamed>,
-    /// What may still be given of the reply in front, if it is [`Show::Metered`].
+    /// What may still be given of the reply in front, if it is `Show::Metered`.
     pub meter: Meter,
     /// Errors of the request under way point into a text that is not the client's: they are to be mended, too.
     pub moved: bool,

@@ -32,7 +32,7 @@ pub struct Bound {
     pub late: Box<[u8]>,
 }
 
-/// Counts what passes of the replies that are [`Show::Metered`](super::Show::Metered).
+/// Counts what passes of the replies that are `Show::Metered`.
 #[derive(Debug, Default)]
 pub struct Meter {
     bounds: Vec<Bound>,

@@ -35,7 +35,7 @@ pub enum What {
 pub enum Show {
     /// The client.
     Pass,
-    /// The client, as far as [`super::Feed::meter`] lets it.
+    /// The client, as far as `Feed::meter` lets it.
     Metered,
     /// Nobody: the request was ours.
     Swallow,

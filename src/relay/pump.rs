@@ -83,7 +83,7 @@ pub enum Outcome {
     ClientBroke(WireError),
     /// What waits for the client shows names of ours ([`Feed::misnamed`]): they are to be mended, then it goes on.
     Misnamed,
-    /// A result is longer than it may be ([`Feed::meter`]): nothing more of it is passed on, and the server need not go on. Said once.
+    /// A result is longer than it may be (`Feed::meter`): nothing more of it is passed on, and the server need not go on. Said once.
     TooMuch,
     /// A cancel did not end the request in time. Only whoever pumps with a deadline says so.
     Overdue,

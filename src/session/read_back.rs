@@ -16,7 +16,7 @@ use crate::{
     wire::backend::{DataRow, TxStatus},
 };
 
-/// Whether a server's session has a schema for temporary tables, and what lives on in it beyond a transaction, in the order of [`LIVE`].
+/// Whether a server's session has a schema for temporary tables, and what lives on in it beyond a transaction, in the order of `LIVE`.
 const LIVING: &str = "pg_catalog.pg_my_temp_schema() <> 0,\
     EXISTS(SELECT FROM pg_catalog.pg_listening_channels()),\
     EXISTS(SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema() \

@@ -23,7 +23,7 @@ pub(super) struct Temporary {
 /// What decides, besides its text, which of a server's statements a client's is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meaning {
-    /// [`Params::meaning`].
+    /// `Params::meaning`.
     pub settings: u64,
     /// The session's own, and the number of its temporary tables' lives.
     pub own: Option<(u32, u32)>,

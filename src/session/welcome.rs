@@ -31,7 +31,7 @@ const MOST: usize = 1024;
 pub(super) struct Asked {
     pub user: Box<str>,
     pub database: Box<str>,
-    /// With which defaults (see [`Published::defaults`](crate::sql::catalog::Published::defaults)).
+    /// With which defaults (see `Published::defaults`).
     pub defaults: u64,
     pub wishes: Box<[(Box<str>, Box<str>)]>,
 }
