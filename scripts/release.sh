@@ -15,8 +15,7 @@ profdata=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
     exit 1
 }
 
-target=${CARGO_TARGET_DIR:-$PWD/target}
-ship=$target/ship
+ship=$PWD/target/ship
 counts=$ship/counts.profdata
 # With a target named, flags are for what will run here alone, and not for build scripts and macros.
 build() { RUSTFLAGS=$1 cargo build --release --bin pgsluice --target "$host" --target-dir "$ship/$2"; }
