@@ -35,7 +35,7 @@ pub enum Via {
 }
 
 /// How a proxy is to be configured. Each field becomes a word in the generated file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// `transaction`, `session` or `statement`.
     pub mode: &'static str,
@@ -234,13 +234,17 @@ impl Proxy {
     }
 }
 
+/// Proxies that are kept for later tests. Each looks at the servers' catalog after every change of a test's, so many are slow.
+const KEPT: usize = 6;
+
 /// Everything that is shared by the tests of one run.
 pub struct World {
     pub via: Via,
     cluster: OnceCell<Cluster>,
     tls_cluster: OnceCell<Cluster>,
     papers: OnceCell<Papers>,
-    proxies: RefCell<HashMap<Setup, Rc<Proxy>>>,
+    /// Those of late, the one asked for last at the end.
+    proxies: RefCell<Vec<(Setup, Rc<Proxy>)>>,
     standing: RefCell<HashMap<(u16, String), Client>>,
     /// Changes made behind the proxies' backs.
     changes: Cell<u64>,
@@ -284,17 +288,23 @@ impl World {
         })
     }
 
-    /// A proxy of this setup in front of the shared cluster; started once, alive to the end of the run. It knows of everything that was
+    /// A proxy of this setup in front of the shared cluster, which other tests may have used before. It knows of everything that was
     /// prepared up to now.
     pub fn proxy(&self, setup: &Setup) -> Rc<Proxy> {
-        if let Some(proxy) = self.proxies.borrow().get(setup) {
+        let mut proxies = self.proxies.borrow_mut();
+        if let Some(place) = proxies.iter().position(|(known, _)| known == setup) {
+            proxies[place..].rotate_left(1);
+            let proxy = Rc::clone(&proxies[proxies.len() - 1].1);
             if proxy.told.replace(self.changes.get()) != self.changes.get() && self.via == Via::Pgsluice {
                 proxy.reload();
             }
-            return proxy.clone();
+            return proxy;
+        }
+        if proxies.len() == KEPT {
+            proxies.remove(0);
         }
         let proxy = Rc::new(self.start_proxy(setup, self.cluster()));
-        self.proxies.borrow_mut().insert(setup.clone(), proxy.clone());
+        proxies.push((setup.clone(), Rc::clone(&proxy)));
         proxy
     }
 

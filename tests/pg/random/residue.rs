@@ -12,10 +12,11 @@ use crate::{
     world::{Proxy, Setup, World},
 };
 
-/// Transactions, statements and locks of the application's connections, the tests' own aside.
-const UNDER_WAY: &str = "select \
-    (select count(*) from pg_stat_activity where usename = 'app' and application_name <> 'keep' and state <> 'idle') || '/' || \
-    (select count(*) from pg_locks join pg_stat_activity using (pid) where usename = 'app' and application_name <> 'keep')";
+/// Transactions, statements and locks of the application's connections: those of the tests (`keep`) and of proxies that look at
+/// the catalog aside.
+const UNDER_WAY: &str = "with app as (select pid, state from pg_stat_activity \
+      where usename = 'app' and application_name not in ('keep', 'pgsluice')) \
+    select (select count(*) from app where state <> 'idle') || '/' || (select count(*) from pg_locks join app using (pid))";
 
 /// All that a session can see of its server's session: every setting it may change, and what lives there.
 const SEEN: &str = "select (select string_agg(name || '=' || setting, E'\\n' order by name) from pg_settings \
