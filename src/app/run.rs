@@ -28,7 +28,7 @@ use crate::{
     base::{Clock, Generation},
     cluster::Cluster,
     config::{Admin, Config},
-    observe::{self, Metrics, NodeFacts, Repeats, RuleFacts, Words},
+    observe::{self, CatalogFacts, Metrics, NodeFacts, Repeats, RuleFacts, Sources, Words},
     policy::{HitKind, On, RuleSet},
     pool::Pools,
     route::{Health, RouteReason},
@@ -233,7 +233,7 @@ fn metrics(
     learner: &Learner,
 ) -> io::Result<Metrics> {
     let words = Words { reasons: RouteReason::WORDS, pins: crate::session::PIN_REASONS, taps: &["learn"] };
-    let (cluster, pools) = (cluster.clone(), Arc::clone(pools));
+    let (cluster, pools, catalogs) = (cluster.clone(), Arc::clone(pools), cluster.clone());
     let nodes = move || {
         let (views, pools) = (cluster.views(), pools.all());
         let facts = views.iter().flat_map(|(database, view)| {
@@ -270,7 +270,19 @@ fn metrics(
         let overflow = RuleFacts { section: "firewall", rule: "allow-list".into(), hits };
         facts.chain([overflow]).collect()
     };
-    Metrics::new(config.workers, words, nodes, rules).map_err(io::Error::other)
+    let catalogs = move || {
+        let tallies = catalogs.catalog_tallies().into_iter();
+        let facts = tallies.map(|(database, tally)| CatalogFacts {
+            database,
+            looks: [("same", tally.same), ("changed", tally.changed), ("failed", tally.failed)],
+            took: tally.took,
+            age: tally.age,
+            fresh: tally.fresh,
+        });
+        facts.collect()
+    };
+    let sources = Sources { nodes: Box::new(nodes), rules: Box::new(rules), catalogs: Box::new(catalogs) };
+    Metrics::new(config.workers, words, sources).map_err(io::Error::other)
 }
 
 fn admin_state(

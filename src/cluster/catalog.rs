@@ -6,9 +6,10 @@
 
 mod assemble;
 mod read;
+mod tally;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -37,11 +38,15 @@ use crate::{
 };
 use assemble::Library;
 use read::Reading;
+pub use tally::CatalogTally;
+use tally::{Look, Tally};
 
 /// Between two looks when nobody has asked for one: changes that others make are noticed after so long.
 const PERIOD: Duration = Duration::from_secs(5);
 /// The same when a name is missing.
 const MISSED: Duration = Duration::from_secs(1);
+/// The same when code has run that may have changed something.
+const DOUBTED: Duration = Duration::from_millis(250);
 /// The same after a change that was seen.
 const CHANGED: Duration = Duration::from_millis(50);
 /// And never sooner than this many times as long as the last look took.
@@ -80,11 +85,12 @@ struct Call {
     asked: AtomicU64,
     /// How many of these were before the last look, even if nothing came out.
     answered: AtomicU64,
+    tally: Tally,
 }
 
 impl Call {
     fn new() -> Self {
-        Self { wake: Notify::new(), asked: AtomicU64::new(1), answered: AtomicU64::new(0) }
+        Self { wake: Notify::new(), asked: AtomicU64::new(1), answered: AtomicU64::new(0), tally: Tally::default() }
     }
 
     fn is_answered(&self) -> bool {
@@ -161,6 +167,20 @@ impl Catalogs {
         }
     }
 
+    /// What became of the looks at the catalogs of each database.
+    pub(super) fn tallies(&self, now: Duration) -> BTreeMap<Box<str>, CatalogTally> {
+        let mut tallies = BTreeMap::<Box<str>, CatalogTally>::new();
+        for ((database, _), entry) in &*self.entries.lock() {
+            let tally = entry.call.tally.read(now, entry.published.is_fresh());
+            let sum = match tallies.remove(database) {
+                Some(sum) => sum.and(tally),
+                None => tally,
+            };
+            tallies.insert(database.clone(), sum);
+        }
+        tallies
+    }
+
     pub(super) fn stop(&self) {
         self.entries.lock().drain().for_each(|(_, entry)| entry.task.abort());
     }
@@ -198,13 +218,6 @@ enum CatalogError {
     Gone,
 }
 
-/// How a look ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    Same,
-    Changed,
-}
-
 impl Keeper {
     /// For as long as anybody knows of the catalog.
     async fn keep(mut self) {
@@ -219,8 +232,10 @@ impl Keeper {
                 self.wait(Instant::now(), PERIOD, false).await;
                 continue;
             }
+            let clock = self.shared.clock.now();
             let outcome = self.look(&published).await;
             let took = begun.elapsed();
+            self.call.tally.count(outcome.as_ref().ok().copied(), clock, took);
             match outcome {
                 Ok(look) => {
                     if failing.take().is_some() || look == Look::Changed {
@@ -265,6 +280,8 @@ impl Keeper {
                 return;
             } else if failing || !published.is_fresh() {
                 pause
+            } else if published.is_doubted() {
+                pause.max(DOUBTED)
             } else if published.is_missed() {
                 pause.max(MISSED)
             } else {
@@ -281,7 +298,7 @@ impl Keeper {
     /// Looks whether anything has changed, and reads what has.
     async fn look(&mut self, published: &Published) -> Result<Look, CatalogError> {
         published.take_missed();
-        let changes = published.changes();
+        let (number, changes) = (published.begin(), published.changes());
         let (host, login) = self.shared.state.lock().reader(&self.key.0, &self.key.1).ok_or(CatalogError::Nobody)?;
         let functions = Arc::clone(&self.shared.catalogs.functions);
         let open = match self.open.take().filter(|open| open.host == host && open.login == login) {
@@ -293,16 +310,18 @@ impl Keeper {
             published.change_defaults();
         }
         self.defaults = Some(open.defaults.clone());
-        match read {
+        let look = match read {
             Some(catalog) => {
                 published.publish(catalog, changes);
-                Ok(Look::Changed)
+                Look::Changed
             }
             None => {
                 published.confirm(changes);
-                Ok(Look::Same)
+                Look::Same
             }
-        }
+        };
+        published.end(number);
+        Ok(look)
     }
 }
 
@@ -323,6 +342,9 @@ impl Open {
         }
         let (base, names) = (reading.base.clone(), reading.names().await?);
         let mut library = std::mem::take(&mut self.library);
+        if library.lacks_built_in() {
+            library.learn_built_in(&reading.built_in().await?);
+        }
         let lacking = library.lacking(&names);
         let views = reading.views(&lacking.views).await?;
         let bodies = reading.bodies(&lacking.functions).await?;

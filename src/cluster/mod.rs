@@ -13,7 +13,7 @@ mod state;
 mod track;
 mod watch;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ use crate::{
 };
 
 use catalog::Catalogs;
-pub use catalog::read_catalog;
+pub use catalog::{CatalogTally, read_catalog};
 use state::State;
 
 /// Doubts waiting to be looked at; more than that say nothing new.
@@ -102,6 +102,11 @@ impl Cluster {
     /// Resolves when every catalog that was asked for was looked at since then, and since the last reload.
     pub async fn catalogs_read(&self) {
         self.shared.catalogs.looked_at().await;
+    }
+
+    /// What became of the looks at the catalogs of each database.
+    pub fn catalog_tallies(&self) -> BTreeMap<Box<str>, CatalogTally> {
+        self.shared.catalogs.tallies(self.shared.clock.now())
     }
 
     /// A worker saw a dial fail or a connection break: the node is probed at once. Never blocks; callable from any thread.

@@ -54,6 +54,31 @@ pub struct RuleFacts {
     pub hits: Vec<(&'static str, u64)>,
 }
 
+/// The catalogs of a database as a scrape shows them.
+#[derive(Clone, Debug)]
+pub struct CatalogFacts {
+    /// The database of the configuration.
+    pub database: Box<str>,
+    /// How often they were looked at, by what came out.
+    pub looks: [(&'static str, u64); 3],
+    /// How long that took in all.
+    pub took: Duration,
+    /// How old what is known may be.
+    pub age: Option<Duration>,
+    /// Whether it is believed in all it says.
+    pub fresh: bool,
+}
+
+/// What is asked at each scrape.
+pub struct Sources {
+    /// Nodes.
+    pub nodes: Box<dyn Fn() -> Vec<NodeFacts> + Send + Sync>,
+    /// Rules.
+    pub rules: Box<dyn Fn() -> Vec<RuleFacts> + Send + Sync>,
+    /// Catalogs.
+    pub catalogs: Box<dyn Fn() -> Vec<CatalogFacts> + Send + Sync>,
+}
+
 /// Registered once; handles are passed.
 pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
@@ -68,17 +93,12 @@ pub(super) struct Names {
 }
 
 impl Metrics {
-    /// Counters for `workers` workers. `nodes` and `rules` are asked at each scrape.
-    pub fn new(
-        workers: usize,
-        words: Words,
-        nodes: impl Fn() -> Vec<NodeFacts> + Send + Sync + 'static,
-        rules: impl Fn() -> Vec<RuleFacts> + Send + Sync + 'static,
-    ) -> Result<Self, prometheus::Error> {
+    /// Counters for `workers` workers.
+    pub fn new(workers: usize, words: Words, sources: Sources) -> Result<Self, prometheus::Error> {
         let workers: Vec<_> = (0..workers).map(|_| Arc::new(WorkerMetrics::new(&words))).collect();
         let names = Arc::new(Names::default());
         let registry = Registry::new();
-        let scrape = Scrape::new(workers.clone(), Arc::clone(&names), words, Box::new(nodes), Box::new(rules))?;
+        let scrape = Scrape::new(workers.clone(), Arc::clone(&names), words, sources)?;
         registry.register(Box::new(scrape))?;
         Ok(Self { workers, names, registry })
     }

@@ -12,6 +12,6 @@ mod worker;
 
 pub use labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, LookupEnd, Sent};
 pub use logging::{LogControl, LogError, install};
-pub use metrics::{Metrics, NodeFacts, RuleFacts, Words};
+pub use metrics::{CatalogFacts, Metrics, NodeFacts, RuleFacts, Sources, Words};
 pub use repeats::{QUIET, Repeated, Repeats};
 pub use worker::WorkerMetrics;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use prometheus::{
@@ -12,7 +13,7 @@ use prometheus::{
 
 use super::{
     labels::{ClassifyPath, ClientState, LimitHit, LoginEnd, LookupEnd, Sent},
-    metrics::{Names, NodeFacts, RuleFacts, Words},
+    metrics::{Names, Sources, Words},
     worker::{BOUNDS_US, HISTOGRAM, Table, WorkerMetrics},
 };
 
@@ -36,6 +37,12 @@ const FAMILIES: &[(&str, &str, &[&str])] = &[
     ("pgsluice_taps_dropped_total", "Events dropped because a tap was slow", &["tap"]),
     ("pgsluice_replica_lag_seconds", "Upper bound of the age of a replica's data", &["node"]),
     ("pgsluice_replica_lag_bytes", "WAL flushed by the primary and not replayed", &["node"]),
+    ("pgsluice_catalog_looks_total", "Looks at a database's catalog by what came out", &["database", "outcome"]),
+    ("pgsluice_catalog_look_seconds_total", "What these looks took", &["database"]),
+    ("pgsluice_catalog_generation", "How often what is known of the catalog was read anew", &["database"]),
+    ("pgsluice_catalog_age_seconds", "Since the last look at the catalog that did not fail", &["database"]),
+    ("pgsluice_catalog_fresh", "1 if what is known of the catalog is believed in all it says", &["database"]),
+    ("pgsluice_catalog_questions_total", "Servers asked what code a statement reaches", &[]),
     ("pgsluice_node_up", "1 if the node answered its last probe", &["node", "role"]),
 ];
 
@@ -44,8 +51,7 @@ pub(super) struct Scrape {
     workers: Vec<Arc<WorkerMetrics>>,
     names: Arc<Names>,
     words: Words,
-    nodes: Box<dyn Fn() -> Vec<NodeFacts> + Send + Sync>,
-    rules: Box<dyn Fn() -> Vec<RuleFacts> + Send + Sync>,
+    sources: Sources,
     descriptions: Vec<Desc>,
 }
 
@@ -58,15 +64,14 @@ impl Scrape {
         workers: Vec<Arc<WorkerMetrics>>,
         names: Arc<Names>,
         words: Words,
-        nodes: Box<dyn Fn() -> Vec<NodeFacts> + Send + Sync>,
-        rules: Box<dyn Fn() -> Vec<RuleFacts> + Send + Sync>,
+        sources: Sources,
     ) -> Result<Self, prometheus::Error> {
         let describe = |(name, help, labels): &(&str, &str, &[&str])| {
             let labels = labels.iter().map(|&label| label.to_owned()).collect();
             Desc::new((*name).to_owned(), (*help).to_owned(), labels, HashMap::new())
         };
         let descriptions = FAMILIES.iter().map(describe).collect::<Result<_, _>>()?;
-        Ok(Self { workers, names, words, nodes, rules, descriptions })
+        Ok(Self { workers, names, words, sources, descriptions })
     }
 
     fn sum(&self, table: impl Fn(&WorkerMetrics) -> &Table, cell: usize) -> u64 {
@@ -132,7 +137,7 @@ impl Scrape {
 
     fn per_node(&self, page: &mut Page) {
         let mut shown = std::collections::BTreeSet::new();
-        for facts in (self.nodes)() {
+        for facts in (self.sources.nodes)() {
             for (state, count) in [("idle", facts.idle), ("active", facts.active)] {
                 let labels = [("database", &*facts.database), ("node", &*facts.node), ("state", state)];
                 page.gauge("pgsluice_servers", &labels, count as f64);
@@ -154,8 +159,25 @@ impl Scrape {
 }
 
 impl Scrape {
+    fn per_catalog(&self, page: &mut Page) {
+        for facts in (self.sources.catalogs)() {
+            let database = ("database", &*facts.database);
+            for (outcome, count) in facts.looks {
+                page.counter("pgsluice_catalog_looks_total", &[database, ("outcome", outcome)], count);
+                if outcome == "changed" {
+                    page.gauge("pgsluice_catalog_generation", &[database], count as f64);
+                }
+            }
+            page.seconds("pgsluice_catalog_look_seconds_total", &[database], facts.took);
+            if let Some(age) = facts.age {
+                page.gauge("pgsluice_catalog_age_seconds", &[database], age.as_secs_f64());
+            }
+            page.gauge("pgsluice_catalog_fresh", &[database], f64::from(u8::from(facts.fresh)));
+        }
+    }
+
     fn per_rule(&self, page: &mut Page) {
-        for facts in (self.rules)() {
+        for facts in (self.sources.rules)() {
             for (verdict, count) in facts.hits {
                 match facts.section {
                     // What a rule refuses is shown from the beginning, so that rates exist from its first match on.
@@ -185,6 +207,9 @@ impl Collector for Scrape {
         self.per_database(&mut page);
         self.per_node(&mut page);
         self.per_rule(&mut page);
+        self.per_catalog(&mut page);
+        let questions = self.sum(|worker| &worker.catalog_questions, 0);
+        page.counter("pgsluice_catalog_questions_total", &[], questions);
         let checkouts = self.histogram(|worker| &worker.checkout_seconds, 0);
         page.histogram("pgsluice_checkout_seconds", &[], checkouts);
         self.words(&mut page, "pgsluice_classify_total", "path", ClassifyPath::WORDS, |worker| &worker.classified);
@@ -207,8 +232,16 @@ impl Collector for Scrape {
 
 impl Page {
     fn counter(&mut self, name: &'static str, labels: &[(&str, &str)], value: u64) {
+        self.sum(name, labels, value as f64);
+    }
+
+    fn seconds(&mut self, name: &'static str, labels: &[(&str, &str)], time: Duration) {
+        self.sum(name, labels, time.as_secs_f64());
+    }
+
+    fn sum(&mut self, name: &'static str, labels: &[(&str, &str)], value: f64) {
         let mut counter = Counter::default();
-        counter.set_value(value as f64);
+        counter.set_value(value);
         let mut metric = labelled(labels);
         metric.set_counter(counter);
         self.add(name, MetricType::COUNTER, metric);

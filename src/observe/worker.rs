@@ -37,6 +37,7 @@ pub struct WorkerMetrics {
     pub(super) half_open: Table,
     pub(super) limits: Table,
     pub(super) prepared_texts: Table,
+    pub(super) catalog_questions: Table,
 }
 
 /// Cells in one block of memory.
@@ -93,6 +94,7 @@ impl WorkerMetrics {
             half_open: Table::new(1),
             limits: Table::new(LimitHit::WORDS.len()),
             prepared_texts: Table::new(1),
+            catalog_questions: Table::new(1),
         }
     }
 
@@ -142,6 +144,11 @@ impl WorkerMetrics {
     /// A login is over.
     pub fn login(&self, end: LoginEnd) {
         self.logins.add(end.index(), 1);
+    }
+
+    /// A server was asked what code a statement reaches.
+    pub fn catalog_question(&self) {
+        self.catalog_questions.add(0, 1);
     }
 
     /// A user was looked for.

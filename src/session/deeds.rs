@@ -10,6 +10,7 @@ use super::{
     unseen::{self, Stamp, Verdict},
 };
 use crate::{
+    config::Feature,
     pool::{Params, is_safe, set_all},
     sql::{
         Facts, Known, Shape,
@@ -71,6 +72,8 @@ pub(super) struct Deeds {
     pub redefines: bool,
     /// And what new sessions begin with.
     pub defaults: bool,
+    /// DO or CALL may have changed the schema. Functions do so too seldom to doubt the catalog after each of them.
+    pub may_define: bool,
     /// `synchronous_commit` was touched, or may have been, so the commit may be acknowledged before it is flushed.
     pub lazy_commit: bool,
     /// The first statement of the request takes the place of the session's role, or of its whole identity.
@@ -156,6 +159,7 @@ impl Deeds {
         self.ddl |= ddl;
         self.redefines |= ddl && redefines(facts);
         self.defaults |= ddl && facts.acts.iter().any(sets_defaults);
+        self.may_define |= facts.acts.iter().any(|act| matches!(act.verb, Verb::Do | Verb::Call));
         if facts.effects.is_empty() {
             return;
         }
@@ -310,6 +314,8 @@ impl Session {
         if !unseen::is_to_be_asked(facts) {
             return;
         }
+        // A temporary table may hide any other, and have triggers.
+        self.deeds.residue |= self.deeds.living || self.pins.has(Feature::TempTable) || self.doubts();
         let verdict = self.tenant.unseen.borrow().find(known.shape, self.worker.stamp());
         match verdict {
             Some(Verdict::Plain) => {}

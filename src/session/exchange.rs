@@ -283,6 +283,8 @@ impl Session {
 
     /// The held server is gone or not to be trusted.
     pub(super) fn drop_server(&mut self, outcome: NodeOutcome) {
+        // A commit may have come through.
+        self.note_hidden_ddl();
         self.feed.abandon();
         self.outgoing = crate::relay::Outgoing::default();
         self.group_open = false;

@@ -68,7 +68,11 @@ impl Session {
         let unknown = strangers.iter().any(|known| unseen.judge(known, now).is_none());
         let stale = self.deeds.opaque && !unseen.is_of(now);
         let texts = strangers.iter().map(|known| &**known);
-        ((unknown || stale) && unseen.may_ask(self.mark)).then(|| unseen.question(texts, &self.worker.words))
+        if !(unknown || stale) || !unseen.may_ask(self.mark) {
+            return None;
+        }
+        self.worker.metrics.catalog_question();
+        Some(unseen.question(texts, &self.worker.words))
     }
 
     /// What the server of the request is asked before it runs, in the same write: mostly nothing. Only outside a transaction, which a

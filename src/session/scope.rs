@@ -21,8 +21,8 @@ use crate::{
 /// Most scopes that a worker knows; when there are more, those that no session has are forgotten.
 const MOST: usize = 4096;
 
-/// A catalog by its address, a path, a login and a role.
-type Key = (usize, Option<Box<str>>, Box<str>, Box<str>);
+/// A catalog by its address, a path, a login, a role, and whether the catalog is doubted.
+type Key = (usize, Option<Box<str>>, Box<str>, Box<str>, bool);
 
 /// All scopes of a worker.
 #[derive(Debug, Default)]
@@ -33,15 +33,16 @@ pub(super) struct Scopes(RefCell<HashMap<Key, Rc<Scope>>>);
 pub(super) struct Seen {
     params: Params,
     tenant: Rc<Tenant>,
+    doubts: bool,
     scope: Rc<Scope>,
 }
 
 impl Scopes {
-    fn find(&self, tenant: &Tenant, params: &Params) -> Rc<Scope> {
+    fn find(&self, tenant: &Tenant, params: &Params, doubts: bool) -> Rc<Scope> {
         let path = params.value("search_path");
         let login = &*tenant.login;
         let user = params.value("role").or_else(|| params.value("session_authorization")).unwrap_or(login);
-        let key: Key = (Arc::as_ptr(&tenant.catalog).addr(), path.map(Into::into), login.into(), user.into());
+        let key: Key = (Arc::as_ptr(&tenant.catalog).addr(), path.map(Into::into), login.into(), user.into(), doubts);
         let mut known = self.0.borrow_mut();
         if let Some(scope) = known.get(&key) {
             return Rc::clone(scope);
@@ -49,7 +50,8 @@ impl Scopes {
         if known.len() >= MOST {
             known.retain(|_, scope| Rc::strong_count(scope) > 1);
         }
-        let scope = Rc::new(Scope::new(Arc::clone(&tenant.catalog), path, login, user));
+        let scope = Scope::new(Arc::clone(&tenant.catalog), path, login, user);
+        let scope = Rc::new(if doubts { scope.in_doubt() } else { scope });
         if known.len() < MOST {
             known.insert(key, Rc::clone(&scope));
         }
@@ -96,16 +98,35 @@ impl Declarations {
 impl Session {
     /// What names mean to the session now.
     pub(super) fn scope(&self) -> Rc<Scope> {
+        let doubts = self.doubts();
         let mut seen = self.scope.borrow_mut();
         if let Some(seen) = &*seen
+            && seen.doubts == doubts
             && seen.params.is_same(&self.params)
             && Rc::ptr_eq(&seen.tenant, &self.tenant)
         {
             return Rc::clone(&seen.scope);
         }
-        let scope = self.worker.scopes.find(&self.tenant, &self.params);
-        *seen = Some(Seen { params: self.params.clone(), tenant: Rc::clone(&self.tenant), scope: Rc::clone(&scope) });
+        let scope = self.worker.scopes.find(&self.tenant, &self.params, doubts);
+        let (params, tenant) = (self.params.clone(), Rc::clone(&self.tenant));
+        *seen = Some(Seen { params, tenant, doubts, scope: Rc::clone(&scope) });
         scope
+    }
+
+    /// Code that it ran may have changed the schema since the catalog was looked at.
+    pub(super) fn doubts(&self) -> bool {
+        let Some(doubt) = self.doubt.get() else { return false };
+        if self.tenant.catalog.settles(doubt) {
+            self.doubt.set(None);
+        }
+        self.doubt.get().is_some()
+    }
+
+    /// What ran in the transaction that has ended may have changed the schema, and nothing of it stood in a text.
+    pub(super) fn note_hidden_ddl(&mut self) {
+        if std::mem::take(&mut self.deeds.may_define) {
+            self.doubt.set(Some(self.tenant.catalog.doubt()));
+        }
     }
 
     /// What a text says to the session.

@@ -44,6 +44,8 @@ impl Session {
         if self.deeds.wrote && !undone {
             self.dirty();
         }
+        self.deeds.may_define &= !undone;
+        self.note_hidden_ddl();
         if self.deeds.ddl {
             // Once more than when it ran: what was prepared in between may be of a schema that was rolled back.
             self.schema_changed();

@@ -81,6 +81,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
                 params: entry.params.clone(),
                 startup: entry.params,
                 scope: Default::default(),
+                doubt: Default::default(),
                 strings: entry.strings,
                 told: entry.told,
                 pins: Pins::default(),

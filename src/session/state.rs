@@ -27,7 +27,7 @@ use crate::{
     pool::{Lease, Owner, Params, Pinned},
     relay::{Amount, Client, Feed, Outgoing},
     route::Floor,
-    sql::{Encoding, Facts, StringRules, facts::TxVerb},
+    sql::{Encoding, Facts, StringRules, catalog::Doubt, facts::TxVerb},
     wire::backend::{self, ResultType, TxStatus},
 };
 
@@ -149,6 +149,8 @@ pub(super) struct Session {
     pub startup: Params,
     /// What names meant to it last.
     pub scope: RefCell<Option<Seen>>,
+    /// Since when it does not believe the catalog, if it does not.
+    pub doubt: Cell<Option<Doubt>>,
     pub strings: StringRules,
     /// Reported parameters that the client asked for at login, and what it was told last that they are.
     pub told: Vec<(Box<str>, Box<str>)>,

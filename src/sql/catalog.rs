@@ -10,7 +10,7 @@ mod path;
 mod published;
 mod scope;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 pub use body::Body;
 pub(super) use judge::resolve;
@@ -18,7 +18,7 @@ pub use listing::{
     Cast, CastContext, Function, FunctionKind, Language, Listing, Operator, PathSetting, Permanence, Relation,
     RelationKind, Schema, Volatility,
 };
-pub use published::{Changing, Freshness, Published};
+pub use published::{Changing, Doubt, Freshness, Published};
 pub use scope::Scope;
 
 use super::{facts::Name, mentions::Field};
@@ -39,11 +39,13 @@ pub struct Catalog {
     operators: HashMap<Box<str>, Vec<Operator>>,
     /// Functions that an explicit cast to a type of this name may call.
     casts: HashMap<Box<str>, Vec<Name>>,
+    /// Functions that code may call without a sign of it, where it assigns.
+    assigned: Vec<Name>,
     /// Functions of one row.
     of_rows: HashMap<Field, Vec<usize>>,
     /// Functions that any statement may call without a sign of it in the text, and expressions likewise.
     unnamed: Vec<Name>,
-    checks: Vec<std::sync::Arc<Body>>,
+    checks: Vec<Arc<Body>>,
     paths: Vec<PathSetting>,
 }
 
@@ -86,13 +88,17 @@ impl Catalog {
             catalog.operators.entry(operator.name.clone()).or_default().push(operator);
         }
         for cast in listing.casts {
-            if cast.context == CastContext::Implicit {
-                catalog.unnamed.push(cast.function.clone());
+            match cast.context {
+                CastContext::Explicit => {}
+                CastContext::Assignment => catalog.assigned.push(cast.function.clone()),
+                CastContext::Implicit => catalog.unnamed.push(cast.function.clone()),
             }
             catalog.casts.entry(cast.target).or_default().push(cast.function);
         }
-        catalog.unnamed.sort_unstable();
-        catalog.unnamed.dedup();
+        for names in [&mut catalog.unnamed, &mut catalog.assigned] {
+            names.sort_unstable();
+            names.dedup();
+        }
         catalog
     }
 

@@ -7,6 +7,7 @@ use crate::{
     client::{Client, Login},
     firewall::rules,
     frontend::{self, Values},
+    lifecycle::http,
     world::{Proxy, Setup, World, eventually},
 };
 
@@ -15,7 +16,8 @@ pub fn cases() -> Vec<Case> {
         names_go_where_they_belong, what_a_replica_runs_is_right, a_change_through_us_is_noticed_at_once,
         a_change_behind_our_back_is_noticed, an_unknown_name_is_looked_for, each_session_has_its_path,
         a_role_has_its_path, prepared_statements_follow_the_catalog, a_temporary_table_hides_another,
-        a_path_set_in_a_pipeline_counts, what_cannot_be_read_is_not_believed, what_is_declared_is_believed, explain_asks_the_catalog))
+        a_path_set_in_a_pipeline_counts, what_cannot_be_read_is_not_believed, what_is_declared_is_believed, explain_asks_the_catalog,
+        a_session_sees_its_own_hidden_changes, what_a_statement_reaches_stays_with_its_session, a_table_of_ones_own_hides_what_is_known))
 }
 
 const OBJECTS: &str = "drop schema if exists c1, c2 cascade; create schema c1; create schema c2;
@@ -443,5 +445,140 @@ fn explain_asks_the_catalog(world: &World) {
         (&["--connect", "--search-path", "c1", "select immutable(1)"], "replica proven-read"),
     ] {
         assert_eq!(explain(arguments), expected, "{arguments:?}");
+    }
+}
+
+/// Each with code in another place, and one without any.
+const REACHED: &str = "drop schema if exists c3 cascade; create schema c3; set search_path to c3;
+    create function sets(value text) returns text language plpgsql as
+        $$begin perform set_config('app.x', value, false); return value; end$$;
+    create function notes() returns trigger language plpgsql as
+        $$begin perform set_config('app.x', 'trigger', false); return coalesce(new, old); end$$;
+    create table plain(i int primary key, v text default now()::text, w text generated always as (upper(v)) stored, check (i > 0));
+    create view over_plain as select i, v from plain;
+    create table noted(i int, v text); create trigger notes before insert or update on noted for each row execute function notes();
+    create view over_noted as select i, v from noted;
+    create table parent(i int primary key); create table child(i int references parent on delete cascade);
+    create trigger notes after delete on child for each row execute function notes();
+    create table defaults(i int, v text default sets('default'));
+    create table checked(i int, v text check (sets('check') is not null));
+    create view computed as select i, sets('view') as v from plain;
+    create table ruled(i int); create rule r as on insert to ruled do also select sets('rule');
+    create table parts(i int) partition by list (i); create table part1 partition of parts for values in (1);
+    create trigger notes before insert on part1 for each row execute function notes();
+    create table old(i int); create table young() inherits (old);
+    create trigger notes before update on young for each row execute function notes();
+    insert into plain values (1); insert into old values (1); insert into young values (1);
+    reset search_path";
+
+/// Triggers, rules, defaults and checks run code that stands in no text; a pool of one makes certain that what it leaves would be found.
+fn what_a_statement_reaches_stays_with_its_session(world: &World) {
+    world.prepare(REACHED);
+    let proxy = world.start_proxy(&Setup::default().primary_only().size(1), world.cluster());
+    let mut other = proxy.login();
+    for (sql, sets) in [
+        ("select * from c3.plain", ""),
+        ("insert into c3.plain(i) values (2) on conflict do nothing", ""),
+        ("update c3.over_plain set v = 'x'", ""),
+        ("delete from c3.plain where i = 2", ""),
+        ("copy (select * from c3.over_plain) to stdout", ""),
+        ("select * from c3.noted", ""),
+        ("select * from c3.over_noted", ""),
+        ("insert into c3.noted values (1)", "trigger"),
+        ("update c3.over_noted set v = 'x'", "trigger"),
+        ("insert into c3.parent values (1); insert into c3.child values (1); delete from c3.parent", "trigger"),
+        ("insert into c3.defaults(i) values (1)", "default"),
+        ("insert into c3.checked(i) values (1)", "check"),
+        ("select * from c3.computed", "view"),
+        ("insert into c3.ruled values (1)", "rule"),
+        ("insert into c3.parts values (1)", "trigger"),
+        ("update c3.old set i = 2", "trigger"),
+        ("update only c3.old set i = 2", ""),
+    ] {
+        for _ in 0..2 {
+            let mut client = proxy.login();
+            assert_eq!(client.query(sql).sqlstate(), None, "{sql}");
+            assert_eq!(
+                other.value("select coalesce(current_setting('app.x', true), '')"),
+                "",
+                "another client after {sql}"
+            );
+            assert_eq!(client.value("select coalesce(current_setting('app.x', true), '')"), sets, "{sql}");
+        }
+    }
+    // What has changed since is known as well.
+    let mut client = proxy.login();
+    client.query("create trigger notes before insert on c3.plain for each row execute function c3.notes()");
+    client.query("insert into c3.plain(i) values (3)");
+    assert_eq!(other.value("select coalesce(current_setting('app.x', true), '')"), "");
+    let (_, page) = http(proxy.admin, "/metrics");
+    for line in [
+        "looks_total{database=\"app\",outcome=\"changed\"}",
+        "generation{database=\"app\"}",
+        "age_seconds{database=\"app\"}",
+        "questions_total ",
+    ] {
+        assert!(page.contains(&format!("pgsluice_catalog_{line}")), "{line}\n{page}");
+    }
+    world.prepare("drop schema c3 cascade");
+}
+
+/// A snapshot has no temporary tables: they are a session's own, and so is what their triggers leave.
+fn a_table_of_ones_own_hides_what_is_known(world: &World) {
+    world.prepare(REACHED);
+    let proxy = world.start_proxy(&Setup::default().primary_only().size(1), world.cluster());
+    let mut other = proxy.login();
+    let insert = "insert into plain(i) values (4)";
+    for script in [
+        &[
+            "begin",
+            "create temp table plain(i int) on commit drop",
+            "create trigger n before insert on plain for each row execute function c3.notes()",
+            insert,
+            "commit",
+        ][..],
+        &[
+            "create temp table plain(i int)",
+            "create trigger n before insert on plain for each row execute function c3.notes()",
+            insert,
+        ],
+    ] {
+        let mut client = proxy.login();
+        client.query("set search_path to c3");
+        // Known as harmless.
+        client.query("delete from plain where i = 4");
+        client.query(insert);
+        for sql in script {
+            assert_eq!(client.query(sql).sqlstate(), None, "{sql}");
+        }
+        drop(client);
+        assert_eq!(other.value("select coalesce(current_setting('app.x', true), '')"), "", "{script:?}");
+    }
+    world.prepare("drop schema c3 cascade");
+}
+
+/// What code has done to the schema stands in no text. Whoever ran it does not believe the catalog until that was looked at again.
+fn a_session_sees_its_own_hidden_changes(world: &World) {
+    let proxy = prepared(world, &setup().routing("consistency: off"));
+    world.prepare("create procedure c1.proceed(code text) language plpgsql as $$begin execute code; end$$");
+    proxy.reload();
+    let (bad, good) = (
+        "create or replace view c1.tables as select c1.writes() as id",
+        "create or replace view c1.tables as select id from ct",
+    );
+    for (before, after) in
+        [("do $x$begin ", "; end$x$"), ("call c1.proceed($x$", "$x$)"), ("begin; do $x$begin ", "; end$x$; commit")]
+    {
+        let mut client = proxy.login();
+        assert_eq!(routed(&mut client, "select * from c1.tables"), "replica proven-read", "{before}");
+        client.query(&format!("{before}{bad}{after}"));
+        let route = routed(&mut client, "select * from c1.tables");
+        assert!(route.starts_with("primary"), "{before}: {route}");
+        let route = routed(&mut client, "select * from ct");
+        assert_eq!(route, "replica proven-read", "{before}: a table is one");
+        eventually("the look", || routed(&mut client, "select * from c1.tables") == "primary volatile-function");
+        client.query(&format!("{before}{good}{after}"));
+        eventually("the look", || routed(&mut client, "select * from c1.tables") == "replica proven-read");
+        world.settle();
     }
 }

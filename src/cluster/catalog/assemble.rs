@@ -23,6 +23,8 @@ use crate::sql::{
 pub(super) struct Library {
     views: HashMap<u32, Entry>,
     functions: HashMap<u32, Entry>,
+    /// PostgreSQL's own functions.
+    built_in: Vec<(u32, Name)>,
     /// What objects are called, hashed: definitions show names, and do not change when those do.
     names: HashMap<u32, u64>,
 }
@@ -44,6 +46,16 @@ pub(super) struct Lacking {
 }
 
 impl Library {
+    /// Are PostgreSQL's own functions not known yet?
+    pub(super) fn lacks_built_in(&self) -> bool {
+        self.built_in.is_empty()
+    }
+
+    /// Takes their names in.
+    pub(super) fn learn_built_in(&mut self, rows: &Rows) {
+        self.built_in = rows.iter().map(numbered).collect();
+    }
+
     /// Forgets what has changed, and tells what is missing.
     pub(super) fn lacking(&mut self, names: &Names) -> Lacking {
         let mut called = HashMap::new();
@@ -145,9 +157,7 @@ impl Library {
             relations: names.relations.iter().map(|row| self.relation(row, &mut policies)).collect(),
             inheritance: names.inheritance.iter().map(|row| (oid(text(row, 0)), oid(text(row, 1)))).collect(),
             functions: names.functions.iter().map(|row| self.function(row, &mut parts)).collect(),
-            numbers: (names.built_in.iter().chain(&names.functions))
-                .map(|row| (oid(text(row, 0)), name(text(row, 1), text(row, 2))))
-                .collect(),
+            numbers: self.built_in.iter().cloned().chain(names.functions.iter().map(numbered)).collect(),
             operators: names
                 .operators
                 .iter()
@@ -162,7 +172,11 @@ impl Library {
                 .iter()
                 .map(|row| Cast {
                     target: text(row, 0).into(),
-                    context: if text(row, 1) == "i" { CastContext::Implicit } else { CastContext::Explicit },
+                    context: match text(row, 1) {
+                        "i" => CastContext::Implicit,
+                        "a" => CastContext::Assignment,
+                        _ => CastContext::Explicit,
+                    },
                     function: name(text(row, 2), text(row, 3)),
                 })
                 .collect(),
@@ -217,8 +231,14 @@ impl Library {
             defaults: read.and_then(|entry| entry.defaults.clone()),
             search_path: value(row, 8).map(Into::into),
             of_row: text(row, 9) == "t",
+            is_definers: text(row, 11) == "t",
         }
     }
+}
+
+/// A function's number, and what it is called.
+fn numbered(row: &SimpleQueryRow) -> (u32, Name) {
+    (oid(text(row, 0)), name(text(row, 1), text(row, 2)))
 }
 
 /// A row per schema and role.

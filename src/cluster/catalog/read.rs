@@ -29,7 +29,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
 /// PostgreSQL's own. Objects of other sessions (temporary ones) come and go all the time.
 const WATCHED: &[(&str, &str, &str)] = &[
     ("pg_namespace", "oid", "nspname !~ '^pg_(toast_)?temp_'"),
-    ("pg_class", "oid", "oid >= 16384 AND relpersistence <> 't' AND relkind IN ('r','p','v','m','f','S')"),
+    ("pg_class", "oid", "oid >= 16384 AND relpersistence <> 't' AND relkind IN ('r','p','v','m','f','S','c')"),
     ("pg_inherits", "inhrelid", "inhrelid >= 16384"),
     ("pg_rewrite", "oid", "oid >= 16384"),
     ("pg_policy", "oid", "true"),
@@ -37,7 +37,9 @@ const WATCHED: &[(&str, &str, &str)] = &[
     ("pg_operator", "oid", "oid >= 16384"),
     ("pg_cast", "oid", "oid >= 16384"),
     ("pg_amproc", "oid", "oid >= 16384"),
+    ("pg_amop", "oid", "oid >= 16384"),
     ("pg_constraint", "oid", "contypid <> 0 AND oid >= 16384"),
+    ("pg_type", "oid", "oid >= 16384 AND typtype = 'd'"),
     DEFAULTS,
 ];
 
@@ -64,11 +66,12 @@ const POLICIES: &str = "SELECT p.polrelid, pg_get_expr(p.polqual, p.polrelid) FR
     WHERE c.relrowsecurity AND p.polcmd IN ('r','*') AND p.polqual IS NOT NULL";
 const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, p.prokind, p.provolatile, l.lanname, l.lanpltrusted, p.xmin, \
       (SELECT substr(c, 13) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%' LIMIT 1), \
-      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype IN ('c','p'), p.proargdefaults IS NOT NULL \
+      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype IN ('c','p'), p.proargdefaults IS NOT NULL, p.prosecdef \
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
     LEFT JOIN pg_type t ON t.oid = p.proargtypes[0] \
     WHERE p.oid >= 16384 AND n.nspname !~ '^pg_temp_'";
-/// Of PostgreSQL's own functions only what they are called, since a call may give their number.
+/// Of PostgreSQL's own functions only what they are called, since a call may give their number. They stay what they are while a server
+/// lives, and are three thousand.
 const BUILT_IN: &str = "SELECT p.oid, n.nspname, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid < 16384";
 const AGGREGATES: &str = "SELECT a.aggfnoid::oid, n.nspname, f.proname FROM pg_aggregate a, \
     LATERAL unnest(ARRAY[a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn, a.aggmtransfn, a.aggminvtransfn, \
@@ -77,10 +80,18 @@ const AGGREGATES: &str = "SELECT a.aggfnoid::oid, n.nspname, f.proname FROM pg_a
 const OPERATORS: &str = "SELECT n.nspname, o.oprname, m.nspname, f.proname FROM pg_operator o \
     JOIN pg_namespace n ON n.oid = o.oprnamespace JOIN pg_proc f ON f.oid = o.oprcode JOIN pg_namespace m ON m.oid = f.pronamespace \
     WHERE o.oid >= 16384";
-const CASTS: &str = "SELECT t.typname, k.castcontext, m.nspname, f.proname FROM pg_cast k JOIN pg_type t ON t.oid = k.casttarget \
-    JOIN pg_proc f ON f.oid = k.castfunc JOIN pg_namespace m ON m.oid = f.pronamespace WHERE k.oid >= 16384";
-const SUPPORT: &str = "SELECT DISTINCT m.nspname, f.proname FROM pg_amproc a JOIN pg_proc f ON f.oid = a.amproc::oid \
-    JOIN pg_namespace m ON m.oid = f.pronamespace WHERE f.oid >= 16384";
+/// A cast to a domain, a row or an array is one to the types in it, too.
+const CASTS: &str = "WITH RECURSIVE parts(oid, part) AS MATERIALIZED (\
+      SELECT oid, typbasetype FROM pg_type WHERE typbasetype <> 0 UNION ALL SELECT oid, typelem FROM pg_type WHERE typelem <> 0 \
+      UNION ALL SELECT c.reltype, a.atttypid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid \
+        WHERE c.reltype <> 0 AND a.attnum > 0 AND a.atttypid <> 0), \
+    holds(oid, target) AS (\
+      SELECT casttarget, casttarget FROM pg_cast WHERE oid >= 16384 AND castfunc <> 0 \
+      UNION SELECT p.oid, h.target FROM holds h JOIN parts p ON p.part = h.oid) \
+    SELECT DISTINCT t.typname, k.castcontext, m.nspname, f.proname FROM pg_cast k JOIN holds h ON h.target = k.casttarget \
+    JOIN pg_type t ON t.oid = h.oid JOIN pg_proc f ON f.oid = k.castfunc JOIN pg_namespace m ON m.oid = f.pronamespace WHERE k.oid >= 16384";
+const SUPPORT: &str = "SELECT m.nspname, f.proname FROM pg_proc f JOIN pg_namespace m ON m.oid = f.pronamespace WHERE f.oid >= 16384 AND f.oid IN (\
+    SELECT a.amproc::oid FROM pg_amproc a UNION ALL SELECT o.oprcode::oid FROM pg_amop a JOIN pg_operator o ON o.oid = a.amopopr)";
 const CHECKS: &str = "SELECT pg_get_expr(k.conbin, 0) FROM pg_constraint k WHERE k.contypid <> 0 AND k.oid >= 16384 AND k.conbin IS NOT NULL";
 const PATHS: &str = "SELECT r.rolname, s.setdatabase <> 0, substr(c, 13) FROM pg_db_role_setting s \
     LEFT JOIN pg_roles r ON r.oid = s.setrole, LATERAL unnest(s.setconfig) c \
@@ -95,7 +106,6 @@ pub(super) struct Names {
     pub(super) inheritance: Rows,
     pub(super) policies: Rows,
     pub(super) functions: Rows,
-    pub(super) built_in: Rows,
     pub(super) aggregates: Rows,
     pub(super) operators: Rows,
     pub(super) casts: Rows,
@@ -151,7 +161,6 @@ impl<'l> Reading<'l> {
             inheritance: ask(link, INHERITANCE).await?,
             policies: ask(link, POLICIES).await?,
             functions: ask(link, FUNCTIONS).await?,
-            built_in: ask(link, BUILT_IN).await?,
             aggregates: ask(link, AGGREGATES).await?,
             operators: ask(link, OPERATORS).await?,
             casts: ask(link, CASTS).await?,
@@ -159,6 +168,11 @@ impl<'l> Reading<'l> {
             checks: ask(link, CHECKS).await?,
             paths: ask(link, PATHS).await?,
         })
+    }
+
+    /// Rows of oid, schema and name.
+    pub(super) async fn built_in(&self) -> Result<Rows, LinkError> {
+        ask(self.link, BUILT_IN).await
     }
 
     /// Rows of oid and query.

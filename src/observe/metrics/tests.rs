@@ -19,7 +19,13 @@ fn metrics() -> Metrics {
         let lag = Some(Duration::from_millis(250));
         vec![node("app", "b", "replica", lag), node("web", "b", "replica", lag), node("app", "a", "primary", None)]
     };
-    Metrics::new(2, WORDS, nodes, Vec::new).unwrap()
+    let catalogs = || {
+        let looks = [("same", 7), ("changed", 2), ("failed", 0)];
+        let (took, age) = (Duration::from_millis(1500), Some(Duration::from_secs(3)));
+        vec![CatalogFacts { database: "app".into(), looks, took, age, fresh: true }]
+    };
+    let sources = Sources { nodes: Box::new(nodes), rules: Box::new(Vec::new), catalogs: Box::new(catalogs) };
+    Metrics::new(2, WORDS, sources).unwrap()
 }
 
 #[test]
@@ -44,6 +50,7 @@ fn a_scrape_sums_the_workers() {
     two.read_fallback(2);
     one.pinned(1);
     two.tap_dropped(0);
+    one.catalog_question();
     let text = metrics.render().unwrap();
     let lines = [
         r#"pgsluice_statements_total{database="app",route="replica",reason="proven-read"} 2"#,
@@ -66,6 +73,13 @@ fn a_scrape_sums_the_workers() {
         r#"pgsluice_taps_dropped_total{tap="digest"} 1"#,
         r#"pgsluice_replica_lag_seconds{node="b"} 0.25"#,
         r#"pgsluice_replica_lag_bytes{node="b"} 250"#,
+        r#"pgsluice_catalog_looks_total{database="app",outcome="same"} 7"#,
+        r#"pgsluice_catalog_looks_total{database="app",outcome="failed"} 0"#,
+        r#"pgsluice_catalog_generation{database="app"} 2"#,
+        r#"pgsluice_catalog_look_seconds_total{database="app"} 1.5"#,
+        r#"pgsluice_catalog_age_seconds{database="app"} 3"#,
+        r#"pgsluice_catalog_fresh{database="app"} 1"#,
+        r#"pgsluice_catalog_questions_total 1"#,
         r#"pgsluice_node_up{node="b",role="replica"} 1"#,
         r#"pgsluice_node_up{node="a",role="primary"} 0"#,
     ];

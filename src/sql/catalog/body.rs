@@ -83,10 +83,11 @@ impl Body {
             match token.kind {
                 TokenKind::Word => {
                     is_dynamic |= word.eq_ignore_ascii_case("execute");
-                    words.insert(word.to_ascii_lowercase());
+                    words.insert(truncated(word.to_ascii_lowercase()));
                 }
                 TokenKind::QuotedName => {
-                    words.insert(word.trim_matches('"').replace("\"\"", "\""));
+                    let inside = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(word);
+                    words.insert(truncated(inside.replace("\"\"", "\"")));
                 }
                 TokenKind::Operator => {
                     words.insert(word.to_owned());
@@ -112,6 +113,14 @@ impl Body {
     }
 }
 
+/// An identifier as PostgreSQL keeps it: 63 bytes of it at most, and no part of a character (`truncate_identifier`).
+fn truncated(mut name: String) -> String {
+    const LONGEST_NAME: usize = 63;
+    let end = (0..=LONGEST_NAME.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    name.truncate(end);
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +144,9 @@ mod tests {
         check("begin return \"F\"(1); end", "F begin end return");
         check("begin execute 'select 1'; end", "begin end execute …");
         check("begin return U&\"d\\0061t\"(1); end", "unread");
+        check("begin return \"\"\"f\"\"\"(1); end", "\"f\" begin end return");
+        let (long, kept) = (format!("{}xyz", "é".repeat(31)), "é".repeat(31) + "x");
+        check(&format!("begin return {long}(1); end"), &format!("begin end return {kept}"));
         check("begin return 'x", "unread");
         check("begin return $$ f() $$; end", "begin end return");
     }

@@ -65,6 +65,8 @@ enum Object {
     Relation(usize),
     /// Everything that no text names.
     Unnamed,
+    /// Everything that assignments may call.
+    Assigned,
 }
 
 /// A path by its number in [`Memory::paths`].
@@ -264,7 +266,7 @@ impl Judge<'_> {
     }
 
     fn defined(&mut self, function: &Function, path: Path) -> Verdict {
-        // What reaches other servers is no business of a standby, whatever its label says.
+        // Whatever its label says.
         if DENIED.iter().any(|prefix| function.name.starts_with(prefix)) {
             return Verdict::code(PrimaryReason::VolatileFunction);
         }
@@ -280,7 +282,7 @@ impl Judge<'_> {
                 (Language::Native, _) => Verdict::HARMLESS,
                 (Language::Sql | Language::Plpgsql, Some(body)) => {
                     let path = self.path_of(function, path);
-                    self.body(body, path)
+                    self.body(body, path).and(self.assigned())
                 }
                 (Language::Sql, None) | (Language::Untrusted, _) => Verdict::code(PrimaryReason::UnknownFunction),
                 // Its label says that it does not write, and a standby would not let it.
@@ -290,10 +292,14 @@ impl Judge<'_> {
         own.and(defaults)
     }
 
-    /// A path that the function sets for itself, or the caller's.
+    /// A path that the function sets for itself, or the caller's. As somebody else it may find other names by either.
     fn path_of(&mut self, function: &Function, path: Path) -> Path {
-        let Some(value) = &function.search_path else { return path };
-        let own = SearchPath::new(Some(value), self.path(path).user());
+        let own = match (&function.search_path, function.is_definers) {
+            (None, false) => return path,
+            (Some(value), false) => SearchPath::new(Some(value), self.path(path).user()),
+            (Some(value), true) if !value.contains("$user") => SearchPath::new(Some(value), ""),
+            (_, true) => SearchPath::new(None, ""),
+        };
         match self.memory.paths.iter().position(|known| **known == own) {
             Some(at) => Path(at),
             None => {
@@ -482,6 +488,17 @@ impl Judge<'_> {
         })
     }
 
+    /// What assignments may call; likewise.
+    fn assigned(&mut self) -> Verdict {
+        let catalog = self.catalog;
+        if catalog.assigned.is_empty() {
+            return Verdict::HARMLESS;
+        }
+        self.once(Object::Assigned, SESSION, |judge| {
+            catalog.assigned.iter().fold(Verdict::HARMLESS, |verdict, name| verdict.and(judge.exactly(name, SESSION)))
+        })
+    }
+
     /// The function of this name and no other.
     fn exactly(&mut self, name: &Name, path: Path) -> Verdict {
         let schema = name.schema.as_deref().unwrap_or("pg_catalog");
@@ -498,8 +515,8 @@ impl Judge<'_> {
     }
 }
 
-/// Functions of extensions that reach other servers.
-const DENIED: [&str; 2] = ["dblink", "postgres_fdw_"];
+/// Functions of extensions that reach other servers, or run what is in their arguments (tablefunc, xml2, pgrouting).
+const DENIED: [&str; 6] = ["dblink", "postgres_fdw_", "crosstab", "connectby", "xpath_table", "pgr_"];
 
 fn is_operator(name: &str) -> bool {
     name.bytes().next().is_some_and(|first| b"+-*/<>=~!@#%^&|`?".contains(&first))

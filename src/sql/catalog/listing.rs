@@ -24,7 +24,7 @@ pub struct Listing {
     pub operators: Vec<Operator>,
     /// Casts that call a function.
     pub casts: Vec<Cast>,
-    /// Functions that support operator classes.
+    /// Functions that operator classes are made of, those of their operators among them.
     pub support: Vec<Name>,
     /// Constraints of domains.
     pub checks: Vec<Arc<Body>>,
@@ -105,6 +105,8 @@ pub struct Function {
     pub search_path: Option<Box<str>>,
     /// It can be called with a row alone: `t.f`.
     pub of_row: bool,
+    /// It runs as its owner.
+    pub is_definers: bool,
 }
 
 /// What a function is.
@@ -167,8 +169,10 @@ pub struct Cast {
 /// When a cast is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CastContext {
-    /// Where it stands in the text, or in assignments.
+    /// Where it stands in the text.
     Explicit,
+    /// And where something is assigned: in the code of functions, and to what they return.
+    Assignment,
     /// Anywhere.
     Implicit,
 }

@@ -38,6 +38,10 @@ pub struct Published {
     missed: AtomicBool,
     /// Goes up when sessions begin with other settings than before (ALTER ROLE and ALTER DATABASE with SET or RESET).
     defaults: AtomicU64,
+    doubted: AtomicBool,
+    /// Looks that were begun, and the last of them that came to its end.
+    begun: AtomicU64,
+    looked: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -57,6 +61,9 @@ impl Published {
             missed: AtomicBool::new(false),
             // Beyond those of whatever stood in its place before.
             defaults: AtomicU64::new(id << 32),
+            doubted: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
             wake: Box::new(wake),
         }
     }
@@ -126,6 +133,37 @@ impl Published {
         }
     }
 
+    /// Somebody has run code that may have changed the schema, and does not believe the snapshot until a look that begins from now on. Never
+    /// blocks.
+    pub fn doubt(&self) -> Doubt {
+        let doubt = Doubt(self.begun.load(Ordering::Acquire));
+        if !self.doubted.swap(true, Ordering::AcqRel) {
+            (self.wake)();
+        }
+        doubt
+    }
+
+    /// Was it looked at since?
+    pub fn settles(&self, doubt: Doubt) -> bool {
+        self.looked.load(Ordering::Acquire) > doubt.0
+    }
+
+    /// Is anybody in doubt who waits for a look?
+    pub fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire)
+    }
+
+    /// The catalog is about to be looked at; gives the look's number.
+    pub fn begin(&self) -> u64 {
+        self.doubted.store(false, Ordering::Release);
+        self.begun.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// This look has come to its end, and what it found is published.
+    pub fn end(&self, look: u64) {
+        self.looked.fetch_max(look, Ordering::AcqRel);
+    }
+
     /// Has anybody missed a name?
     pub fn is_missed(&self) -> bool {
         self.missed.load(Ordering::Acquire)
@@ -161,6 +199,10 @@ impl Published {
         }
     }
 }
+
+/// Looks that began before something happened do not settle it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt(u64);
 
 /// While it lives, the schema is being changed.
 #[derive(Debug)]

@@ -14,6 +14,8 @@ pub struct Scope {
     user: Box<str>,
     /// Shapes of one scope are not those of another.
     salt: u128,
+    /// What the catalog says is out of date to whoever looks here.
+    doubts: bool,
     memory: RefCell<Option<Remembered>>,
 }
 
@@ -36,8 +38,15 @@ impl Scope {
             login: login.into(),
             user: user.into(),
             salt: rand::random(),
+            doubts: false,
             memory: RefCell::new(None),
         }
+    }
+
+    /// The same for a session that may have changed the schema since the catalog was looked at.
+    #[must_use]
+    pub fn in_doubt(self) -> Self {
+        Self { doubts: true, ..self }
     }
 
     /// The catalog.
@@ -71,6 +80,7 @@ impl Scope {
             *memory = self.source.present().map(|(catalog, freshness)| {
                 let value = self.search_path.as_deref().or_else(|| catalog.default_path(&self.login));
                 let memory = Memory::new(SearchPath::new(value, &self.user));
+                let freshness = if self.doubts { Freshness::Stale } else { freshness };
                 Remembered { stamp, snapshot, catalog, freshness, memory }
             });
         }

@@ -215,6 +215,7 @@ fn listing(lines: &[String]) -> Listing {
                     defaults: rest.iter().find_map(|word| word.strip_prefix("default=")).map(expression),
                     search_path: rest.iter().find_map(|word| word.strip_prefix("path=")).map(Into::into),
                     of_row: rest.contains(&"row"),
+                    is_definers: rest.contains(&"definer"),
                 });
             }
             ["procedure", name] | ["aggregate", name] => {
@@ -233,6 +234,7 @@ fn listing(lines: &[String]) -> Listing {
                     defaults: None,
                     search_path: None,
                     of_row: false,
+                    is_definers: false,
                 });
             }
             ["operator", name, function] => {
@@ -241,7 +243,11 @@ fn listing(lines: &[String]) -> Listing {
             }
             ["cast", target, context, function] => listing.casts.push(Cast {
                 target: target.into(),
-                context: if context == "implicit" { CastContext::Implicit } else { CastContext::Explicit },
+                context: match context {
+                    "implicit" => CastContext::Implicit,
+                    "assignment" => CastContext::Assignment,
+                    _ => CastContext::Explicit,
+                },
                 function: named(function),
             }),
             ["support", function] => listing.support.push(named(function)),
