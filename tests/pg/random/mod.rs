@@ -59,10 +59,11 @@ fn a_client_cannot_tell(world: &World) {
     let first: u64 = number("PGSLUICE_RANDOM_SEED").unwrap_or(SEED);
     let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let lab = Lab::new(world);
+    let syncs = world.superuser("select current_setting('server_version_num')::int >= 180000") == "t";
     let mut said = 0;
     while said < scripts && deadline.is_none_or(|deadline| Instant::now() < deadline) {
         let seeds = (0..TOGETHER.min(scripts - said)).map(|i| first + (said + i) as u64);
-        let batch: Vec<Script> = seeds.map(generate::script).collect();
+        let batch: Vec<Script> = seeds.map(generate::script).map(|s| if syncs { s.with_syncs() } else { s }).collect();
         lab.check(&batch);
         said += batch.len();
     }

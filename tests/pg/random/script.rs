@@ -51,6 +51,36 @@ pub struct Script {
     pub end: End,
 }
 
+impl Script {
+    /// The same with a Sync in front of every Query and function call behind extended messages. Without it PostgreSQL 18 loses what they did, as its
+    /// Sync then commits nothing; a proxy that commits it is right, and no oracle.
+    pub fn with_syncs(mut self) -> Self {
+        let mut is_open = false;
+        let mut apart = |messages: &mut Vec<Message>| {
+            let mut out = Vec::new();
+            for message in messages.drain(..) {
+                match message {
+                    Message::Query(_) | Message::Call(_) if is_open => {
+                        out.push(Message::Sync);
+                        is_open = false;
+                    }
+                    Message::Sync => is_open = false,
+                    Message::Query(_) | Message::Call(_) | Message::Data(_) | Message::Done | Message::Fail => {}
+                    _ => is_open = true,
+                }
+                out.push(message);
+            }
+            *messages = out;
+        };
+        self.steps.iter_mut().for_each(|step| apart(&mut step.messages));
+        match &mut self.end {
+            End::Terminate(messages) | End::Break(messages, _) => apart(messages),
+            End::Vanish => {}
+        }
+        self
+    }
+}
+
 /// What texts name that only one run may have: its own table (`@t`) and its own number (`@k`). All runs' names are equally long, so
 /// that positions in errors are the same.
 #[derive(Clone, Debug)]
