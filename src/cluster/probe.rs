@@ -10,9 +10,11 @@ use super::{
 };
 use crate::base::{Clock, Lsn};
 
-/// Asked once per connection. Both functions are open to everybody unless an administrator revoked it; then the
-/// system identifier stays unknown, and nothing is written to the server's log.
-const ONCE: &str = "SELECT pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'execute')";
+/// Asked once per connection. These functions are open to everybody unless an administrator revoked it; then what they tell stays
+/// unknown, and nothing is written to the server's log.
+const ONCE: &str = "SELECT pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'execute') AS system, \
+    pg_catalog.has_function_privilege('pg_catalog.pg_control_checkpoint()', 'execute') \
+    AND pg_catalog.has_function_privilege('pg_catalog.pg_control_recovery()', 'execute') AS kept";
 const SYSTEM: &str = "SELECT system_identifier FROM pg_catalog.pg_control_system()";
 
 /// Asked every time. Functions that a standby (or a primary) refuses stand behind CASE; they are volatile, so the
@@ -23,10 +25,17 @@ const ASK: &str = "SELECT r AS in_recovery, \
     CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() END AS replay, \
     CASE WHEN NOT r THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END AS walfile, \
     (SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver LIMIT 1) AS received_tli, \
+    $kept_tli AS kept_tli, \
     pg_catalog.pg_postmaster_start_time() AS started, \
     pg_catalog.current_setting('synchronous_commit') AS synchronous_commit, \
     pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size')) AS wal_segment \
     FROM (SELECT pg_catalog.pg_is_in_recovery() AS r OFFSET 0) AS s";
+
+/// The timeline whose WAL a replica has kept. `received_tli` is for members of `pg_read_all_stats` alone; this is everybody's, and the
+/// timeline that was replayed when pages or a restartpoint were written last: one behind for some minutes after a replica has
+/// changed over, never one ahead.
+const KEPT: &str = "CASE WHEN r THEN (SELECT GREATEST(c.timeline_id, k.min_recovery_end_timeline) \
+    FROM pg_catalog.pg_control_checkpoint() AS c, pg_catalog.pg_control_recovery() AS k) END";
 
 /// What a node said about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +46,7 @@ pub(super) struct Sample {
     pub(super) lsn: Option<Lsn>,
     /// Inserted (primary); the same as `lsn` on a replica.
     pub(super) insert: Option<Lsn>,
-    /// Timeline it writes (primary) or receives (replica, if we may see it).
+    /// Timeline it writes (primary), or receives or at least has received (replica), if we may see it.
     pub(super) timeline: Option<u32>,
     /// `pg_postmaster_start_time()` as text: only compared.
     pub(super) started: String,
@@ -55,6 +64,7 @@ pub(super) struct Sample {
 pub(super) struct Probe {
     link: Link,
     system: Option<String>,
+    question: String,
 }
 
 impl Probe {
@@ -66,16 +76,19 @@ impl Probe {
     async fn dial(host: &Host, login: &Login) -> Result<Self, LinkError> {
         let link = Link::connect(host, login, "-c statement_timeout=2000").await?;
         let mut system = None;
-        if link.row(ONCE).await?.try_get(0)? == Some("t") {
+        let may = link.row(ONCE).await?;
+        if may.try_get("system")? == Some("t") {
             system = link.row(SYSTEM).await?.try_get(0)?.map(str::to_owned);
         }
-        Ok(Self { link, system })
+        let kept = if may.try_get("kept")? == Some("t") { KEPT } else { "NULL::pg_catalog.int4" };
+        Ok(Self { link, system, question: ASK.replace("$kept_tli", kept) })
     }
 
     /// Asks where the node stands.
     pub(super) async fn ask(&self, clock: &Clock) -> Result<Sample, LinkError> {
         let begun = clock.now();
-        let row = timeout(DEADLINE, self.link.row(ASK)).await.map_err(|_| LinkError::Deadline(DEADLINE))??;
+        let row =
+            timeout(DEADLINE, self.link.row(&self.question)).await.map_err(|_| LinkError::Deadline(DEADLINE))??;
         let text = |name: &'static str| row.try_get(name);
         let lsn = |name: &'static str| -> Result<Option<Lsn>, LinkError> {
             text(name)?.map(Lsn::from_str).transpose().map_err(|_| LinkError::Nonsense(name))
@@ -90,7 +103,7 @@ impl Probe {
         };
         let timeline = match text("walfile")? {
             Some(walfile) => walfile.get(..8).and_then(|hex| u32::from_str_radix(hex, 16).ok()),
-            None => text("received_tli")?.and_then(|number| number.parse().ok()),
+            None => text("received_tli")?.or(text("kept_tli")?).and_then(|number| number.parse().ok()),
         };
         Ok(Sample {
             in_recovery,

@@ -10,6 +10,7 @@ use pgsluice::cli::demo::Stop;
 pub fn cases() -> Vec<Case> {
     Vec::from(cases!("nodes", Pgsluice:
         a_replica_lost_is_not_missed, all_replicas_lost_leave_the_primary, without_a_primary_reads_go_on, a_promoted_replica_takes_writes,
+        a_replica_of_an_old_primary_is_not_read,
         a_restarted_primary_is_found_again, what_a_primary_may_have_done_is_not_done_twice, a_frozen_replica_is_left, the_proxy_starts_before_the_servers))
 }
 
@@ -90,6 +91,37 @@ fn a_promoted_replica_takes_writes(world: &World) {
     assert_eq!(client.route().node, "replica1");
     for _ in 0..20 {
         assert_eq!(client.query("update t set v = 'y' where id = 11").letters(), "C(UPDATE 1) Z(I)");
+    }
+    let mut reader = proxy.login();
+    eventually("the other replica to be read when it has kept some of the new history", || {
+        // On a replica that is a restartpoint.
+        cluster.replicas().iter().for_each(|node| drop(node.psql("checkpoint").expect("checkpoint")));
+        assert_eq!(reader.value("select v from t where id = 11"), "y");
+        reader.route().node == "replica2"
+    });
+}
+
+/// One replica was promoted, the other has stayed with the old primary, which lives on: its rows are another history's, however far it is.
+fn a_replica_of_an_old_primary_is_not_read(world: &World) {
+    let cluster = world.own_cluster(2);
+    cluster.primary().psql(&format!("set role app; {TABLE}")).expect("a table");
+    cluster.catch_up().expect("replicas catch up");
+    let proxy =
+        world.start_proxy(&Setup::default().size(2).routing("consistency: off, balance: round_robin"), &cluster);
+    let mut client = proxy.login();
+    let (old, new, left) = (cluster.primary(), &cluster.replicas()[0], &cluster.replicas()[1]);
+    new.promote().expect("promote");
+    eventually("the new primary to be written to", || {
+        client.query("insert into t values (11, 'new') on conflict do nothing").sqlstate().is_none()
+            && client.route().node == "replica1"
+    });
+    old.psql("insert into t values (12, 'old')").expect("the old primary still takes writes");
+    eventually("the other replica to have them", || {
+        left.psql("select v from t where id = 12").is_ok_and(|v| v.trim() == "old")
+    });
+    for _ in 0..50 {
+        assert_eq!(client.value("select count(*) from t where id > 10"), "1");
+        assert_eq!(client.route().node, "replica1");
     }
 }
 

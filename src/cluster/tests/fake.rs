@@ -55,7 +55,7 @@ async fn talk(fake: &Fake, stream: &mut TcpStream) -> std::io::Result<()> {
         let mut text = vec![0; length as usize - 4];
         stream.read_exact(&mut text).await?;
         let answer = if text.starts_with(b"SELECT pg_catalog.has_function_privilege") {
-            rows(&[("has_function_privilege", "f")])
+            rows(&[("system", "f"), ("kept", "f")])
         } else {
             let lsn = format!("0/{:X}", 0x1000 + fake.asked.fetch_add(1, Relaxed));
             rows(&[
@@ -65,6 +65,7 @@ async fn talk(fake: &Fake, stream: &mut TcpStream) -> std::io::Result<()> {
                 ("replay", "NULL"),
                 ("walfile", "000000020000000000000001"),
                 ("received_tli", "NULL"),
+                ("kept_tli", "NULL"),
                 ("started", "2026-11-30 12:00:00+00"),
                 ("synchronous_commit", "on"),
                 ("wal_segment", "16777216"),
