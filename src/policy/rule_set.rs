@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The firewall's own words for why it refuses, in the place of a rule's name.
-pub(super) const OWN_NAMES: [&str; 4] = [UNPARSABLE, ALLOW_LIST, FUNCTION_CALL, REWRITE];
+pub(super) const OWN_NAMES: [&str; 5] = [UNPARSABLE, ALLOW_LIST, FUNCTION_CALL, UNSEEN, REWRITE];
 /// A text that rules would change, if it could be changed safely.
 const REWRITE: &str = "rewrite";
 /// A text that cannot be read.
@@ -30,6 +30,8 @@ const UNPARSABLE: &str = "unparsable";
 const ALLOW_LIST: &str = "allow-list";
 /// A function called by a number that nobody knows.
 const FUNCTION_CALL: &str = "function-call";
+/// A prepared statement that is run by its name, and that nobody has seen prepared.
+const UNSEEN: &str = "unseen-statement";
 
 /// All rules of one generation.
 #[derive(Debug, Default)]
@@ -171,6 +173,19 @@ impl RuleSet {
         let mut verdict = Verdict::default();
         let message = "function call refused by the SQL firewall: the function is not known";
         self.unknown(self.unreadable_for(principal), FUNCTION_CALL, message, None, &mut verdict);
+        verdict
+    }
+
+    /// A statement is run by its name that no PREPARE has made where rules could see it: there is none, or code has made it. Where what cannot
+    /// be read is refused, there is none, so that whoever only has to prepare it again does so.
+    pub fn judge_unseen_statement(&self, principal: &Principal, name: &str) -> Verdict {
+        let mut verdict = Verdict::default();
+        let message = format!("prepared statement \"{name}\" does not exist");
+        let why = "no PREPARE of this name has passed the firewall";
+        self.unknown(self.unreadable_for(principal), UNSEEN, &message, Some(why), &mut verdict);
+        if let Some(denial) = &mut verdict.denial {
+            denial.sqlstate = SqlState::UNDEFINED_STATEMENT;
+        }
         verdict
     }
 

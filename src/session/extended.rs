@@ -122,7 +122,8 @@ impl Session {
     /// Finds the first message that is not carried out.
     fn judge_batch(&mut self, batch: &mut Batch) {
         let mut standing = self.standing();
-        let mut prepares = false;
+        // By SQL.
+        let mut prepared: Vec<Box<str>> = Vec::new();
         for item in &mut batch.items {
             if item.refused.is_some() {
                 return;
@@ -143,7 +144,8 @@ impl Session {
             }
             if item.tag == tag::BIND && item.statement.is_none() && self.is_ruled() {
                 let name = BindPrefix::parse(item.body(self)).ok().flatten().map(|prefix| Box::from(prefix.statement));
-                item.refused = name.and_then(|name: Box<[u8]>| self.police_bind(&name, prepares)).map(Box::new);
+                item.refused =
+                    name.and_then(|name: Box<[u8]>| self.police_bind(&name, !prepared.is_empty())).map(Box::new);
                 if item.refused.is_some() {
                     return;
                 }
@@ -170,7 +172,8 @@ impl Session {
             }
             if !matches!(statement.local, Some(Local::ShowRoute | Local::ShowVersion)) {
                 let verdict = self.consult(&known, &statement.text, Protocol::Extended);
-                item.refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended).map(Box::new);
+                let refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended, &prepared);
+                item.refused = refused.map(Box::new);
                 item.verdict = verdict;
             }
             if item.refused.is_none() && item.tag != tag::BIND {
@@ -181,7 +184,10 @@ impl Session {
             }
             if item.tag == tag::EXECUTE {
                 self.group_moves_names |= self.moves_names(&known.facts);
-                prepares |= known.facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_)));
+                prepared.extend(known.facts.effects.iter().filter_map(|effect| match effect {
+                    Effect::Prepare(name) => Some(name.clone()),
+                    _ => None,
+                }));
             }
             if !known.facts.tx.is_empty() {
                 standing = Standing::Open;

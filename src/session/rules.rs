@@ -177,12 +177,14 @@ impl Session {
     }
 
     /// May a text run? Its verdict is that of the text; those of the prepared statements that it names by EXECUTE are asked for, too.
+    /// `before`: what is prepared by SQL in front of it, in the same group.
     pub(super) fn police(
         &mut self,
         facts: &Facts,
         verdict: Option<&Rc<Verdict>>,
         standing: Standing,
         protocol: Protocol,
+        before: &[Box<str>],
     ) -> Option<Refusal> {
         let verdict = verdict?;
         if standing == Standing::Failed && facts.statements <= 1 && facts.verb != Verb::Unknown {
@@ -193,7 +195,10 @@ impl Session {
             return Some(refusal);
         }
         let by_name = facts.effects.iter().find_map(|effect| match effect {
-            Effect::Execute(name) => self.police_prepared(name, protocol),
+            Effect::Execute(name) => self.police_prepared(name, protocol).or_else(|| {
+                let here = facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(new) if new == name));
+                if here || before.contains(name) { None } else { self.police_unseen(name) }
+            }),
             Effect::Fetch(name) => self.police_cursor(name.as_bytes()),
             _ => None,
         });
@@ -221,11 +226,25 @@ impl Session {
         self.verdicts_of(name, protocol).iter().find_map(|verdict| self.refusal_by(verdict))
     }
 
+    /// What nobody has seen prepared was prepared by code, if at all, and is no rule's to judge.
+    fn police_unseen(&mut self, name: &str) -> Option<Refusal> {
+        if !self.prepared_by_sql.named(name).is_empty() || self.names.find(name.as_bytes()).is_some() {
+            return None;
+        }
+        let seat = self.seat.as_ref().filter(|seat| !seat.silent)?;
+        let verdict = Rc::new(seat.rules.judge_unseen_statement(&seat.principal, name));
+        if verdict.denial.is_none() {
+            self.count_matches(&verdict);
+        }
+        self.refusal_by(&verdict)
+    }
+
     /// May a portal be bound to what PREPARE has made under this name? `now`: perhaps in the same group, so that nobody can tell what.
     /// Not if a rule limits what it gives, since Execute counts for statements of the protocol only.
     pub(super) fn police_bind(&mut self, name: &[u8], now: bool) -> Option<Refusal> {
         let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
         let denied = self.police_prepared(name, Protocol::Extended);
+        let denied = denied.or_else(|| if now { None } else { self.police_unseen(name) });
         let limited = || now || self.verdicts_of(name, Protocol::Extended).iter().any(|v| !v.limits.is_empty());
         denied.or_else(|| {
             limited().then(|| {

@@ -151,7 +151,8 @@ impl Session {
         let verdict = self.consult(&classified.known, text, Protocol::Simple);
         let about_us = matches!(facts.verb, Verb::Show | Verb::Unknown)
             && Local::of(facts, text).is_some_and(|local| local.is_about_us());
-        if !about_us && let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple) {
+        if !about_us && let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple, &[])
+        {
             return self.refuse_query(total, &refusal).await;
         }
         if facts.statements > 0 && facts.error.is_none() && self.standing() == Standing::Open {

@@ -5,11 +5,13 @@ use crate::{
     Case, cases,
     client::{Client, Login},
     frontend::{self, Values},
+    lifecycle::http,
     world::{Setup, World},
 };
 
 pub fn cases() -> Vec<Case> {
-    cases!("firewall::unread", Pgsluice: a_rule_that_protects_covers_what_cannot_be_read, a_refused_parse_drops_the_unnamed_statement).into()
+    cases!("firewall::unread", Pgsluice: a_rule_that_protects_covers_what_cannot_be_read, a_refused_parse_drops_the_unnamed_statement,
+        what_code_has_prepared_does_not_run).into()
 }
 
 fn a_rule_that_protects_covers_what_cannot_be_read(world: &World) {
@@ -61,4 +63,59 @@ fn a_refused_parse_drops_the_unnamed_statement(world: &World) {
     let fails = [frontend::bind("", "", &Values::text(&["too many"])), frontend::parse("", "truncate t", &[])].concat();
     assert_eq!(client.ask(&[fails, frontend::sync()].concat()).sqlstate().as_deref(), Some("08P01"));
     assert_eq!(client.ask(&run).value(), "2");
+}
+
+/// A function may PREPARE what it has put together. Whoever has prepared by itself notices nothing.
+fn what_code_has_prepared_does_not_run(world: &World) {
+    world.prepare(TABLE);
+    world.prepare(
+        "create or replace function prepares(what text) returns void language plpgsql as \
+         $$begin execute 'prepare hidden as ' || what; end$$",
+    );
+    let hidden = "select prepares('delete from t')";
+    let bind = |name: &str| [frontend::bind("", name, &Values::text(&[])), frontend::execute("", 0)].concat();
+    let sync = frontend::sync;
+    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "unseen", RULES)));
+    let mut client = proxy.login();
+    assert_eq!(client.query(hidden).sqlstate(), None);
+    for request in [
+        frontend::query("execute hidden"),
+        frontend::query("explain analyze execute hidden"),
+        [frontend::parse("", "execute hidden", &[]), bind(""), sync()].concat(),
+        [bind("hidden"), sync()].concat(),
+    ] {
+        let reply = client.ask(&request);
+        assert_eq!(reply.letters(), "E(26000) Z(I)");
+        let (words, detail) = (message(&reply, b'M'), message(&reply, b'D'));
+        assert_eq!(words, "prepared statement \"hidden\" does not exist");
+        assert!(detail.contains("\"unseen-statement\""), "{detail}");
+    }
+    assert_eq!(client.value("select count(*) from t"), "5");
+    for request in [
+        frontend::query("prepare seen as select 1; execute seen"),
+        frontend::query("execute seen"),
+        [bind("seen"), sync()].concat(),
+        frontend::query("deallocate seen"),
+        [
+            frontend::parse("", "prepare seen as select 1", &[]),
+            bind(""),
+            frontend::parse("", "execute seen", &[]),
+            bind(""),
+            sync(),
+        ]
+        .concat(),
+        frontend::query("execute seen"),
+        [frontend::parse("protocol", "select 1", &[]), sync()].concat(),
+        frontend::query("execute protocol"),
+    ] {
+        assert_eq!(client.ask(&request).sqlstate(), None, "{:?}", String::from_utf8_lossy(&request));
+    }
+    // Who only watches is told.
+    let watching = format!("{}\nfirewall: {{ mode: detect }}", rules(world, "watching", RULES));
+    let proxy = world.proxy(&Setup::default().size(3).top(&watching));
+    let mut client = proxy.login();
+    client.query(hidden);
+    assert_eq!(client.query("execute hidden").sqlstate(), None);
+    let (_, page) = http(proxy.admin, "/metrics");
+    assert!(page.contains("rule=\"unseen-statement\",verdict=\"detect\"} 1"), "{page}");
 }
