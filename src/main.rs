@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let result = match line.command.unwrap_or(Command::Run(line.run)) {
         Command::Run(args) => cli::run(&args.config()),
-        Command::Check(args) => cli::check(&args.config, &mut out),
+        Command::Check(args) => cli::check(&args.config(), &mut out),
         Command::Explain(args) => cli::explain(&args, io::stdin().lock(), &mut out),
         Command::Test(args) => cli::test(&args, &mut out),
         Command::Firewall(command) => cli::firewall(&command, &mut out),

@@ -92,6 +92,7 @@ pub fn run(path: &Path) -> io::Result<ExitCode> {
         unasked: Repeats::default(),
         lost: Repeats::default(),
         matched: Repeats::default(),
+        turned_away: Repeats::default(),
         schema: AtomicU64::new(0),
         draining: AtomicBool::new(false),
         clock,

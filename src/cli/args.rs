@@ -22,7 +22,7 @@ pub enum Command {
     /// Serve (also what happens when only a file is given)
     Run(RunArgs),
     /// Print every fault of the configuration and rule files
-    Check(ConfigArgs),
+    Check(RunArgs),
     /// Say where statements would go, and why; nothing is executed
     Explain(ExplainArgs),
     /// Run the examples in rule files
@@ -87,7 +87,7 @@ pub struct ConfigArgs {
     pub config: PathBuf,
 }
 
-/// Arguments of `run`.
+/// Arguments of `run` and `check`.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
     /// Configuration file
@@ -128,7 +128,7 @@ pub enum Format {
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainArgs {
-    /// Configuration file; without one the defaults hold
+    /// Configuration file [default: pgsluice.yaml, and if there is none, what holds without one]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// As if this user sent it
@@ -170,7 +170,7 @@ mod tests {
     fn config_of_run(words: &[&str]) -> Option<PathBuf> {
         let line = CommandLine::try_parse_from(["pgsluice"].iter().chain(words)).ok()?;
         match line.command.unwrap_or(Command::Run(line.run)) {
-            Command::Run(args) => Some(args.config()),
+            Command::Run(args) | Command::Check(args) => Some(args.config()),
             _ => None,
         }
     }
@@ -188,7 +188,10 @@ mod tests {
         check(&["run", "-c", "a.yaml"], Some("a.yaml"));
         check(&["run", "--config=a.yaml"], Some("a.yaml"));
         check(&["run", "-c", "a.yaml", "b.yaml"], None);
-        check(&["check"], None);
+        check(&["check"], Some("pgsluice.yaml"));
+        check(&["check", "a.yaml"], Some("a.yaml"));
+        check(&["check", "-c", "a.yaml"], Some("a.yaml"));
+        check(&["schema"], None);
         check(&["--nonsense"], None);
     }
 }

@@ -95,14 +95,14 @@ async fn perform(arguments: &Arguments, cluster: &Cluster) -> Result<(), DemoErr
     let load = Load::start(arguments.port, cluster)?;
     show::traffic(cluster, 5).await?;
     let load = arguments.load.then_some(load);
+    if arguments.once {
+        return Ok(());
+    }
     say(format_args!(
         "\nConnect with:\n\n    psql {}\n\nAfter a statement, SHOW pgsluice.route tells where it ran and why. Admin: http://127.0.0.1:{}",
         url(arguments.port),
         arguments.port + 1
     ));
-    if arguments.once {
-        return Ok(());
-    }
     say(if load.is_some() {
         "The load goes on. Ctrl-C ends and removes everything."
     } else {

@@ -44,7 +44,7 @@ impl Config {
         if let Some((raw, config)) = &mut config
             && let Some(file) = &raw.auth.value.hba_file.value
         {
-            let hba = hba_file(&base.join(file), &mut findings);
+            let hba = hba_file(&base.join(file), &raw.auth.value.hba_file.at, &mut findings);
             if hba.asks_for_certificates() && !config.tls.client.as_ref().is_some_and(|tls| tls.asks()) {
                 let message = format!("`{file}` asks for certificates, and no client is asked for one");
                 findings.fault(&raw.auth.value.hba_file.at, message, "tls: { client: { ca: … } }");
@@ -101,8 +101,12 @@ fn parse(text: &str, env: Env<'_>, files: Files<'_>, findings: &mut Findings) ->
 }
 
 /// Who may come from where. A file that can not be read is a fault, and nobody is let in by it.
-fn hba_file(path: &Path, findings: &mut Findings) -> Hba {
+fn hba_file(path: &Path, at: &At, findings: &mut Findings) -> Hba {
     let mut own = Findings::new(&path.display().to_string());
+    if let Err(error) = fs::File::open(path) {
+        findings.fault(at, format!("{} can not be read: {error}", path.display()), "");
+        return Hba::default();
+    }
     let read = read(path).map(|text| hba::read(&text, &mut own));
     match read.and_then(|hba| own.close(Some(hba))) {
         Ok((hba, warnings)) => {

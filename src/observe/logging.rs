@@ -1,5 +1,7 @@
 //! Log set-up: to standard error, as text or one JSON object per line; the level can change while running.
 
+use std::io::{IsTerminal, stderr};
+
 use tracing_subscriber::{EnvFilter, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use crate::config::{Log, LogFormat};
@@ -27,10 +29,16 @@ pub fn install(log: &Log) -> Result<LogControl, LogError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::builder().parse(&log.level)?);
     let base = tracing_subscriber::registry().with(filter);
     match log.format {
-        LogFormat::Text => base.with(fmt::layer().with_writer(std::io::stderr)).try_init()?,
-        LogFormat::Json => base.with(fmt::layer().json().with_writer(std::io::stderr)).try_init()?,
+        // Colours are for people; files and journals take the text alone.
+        LogFormat::Text => base.with(fmt::layer().with_writer(stderr).with_ansi(is_coloured())).try_init()?,
+        LogFormat::Json => base.with(fmt::layer().json().with_writer(stderr)).try_init()?,
     }
     Ok(LogControl(handle))
+}
+
+/// <https://no-color.org>
+fn is_coloured() -> bool {
+    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl LogControl {

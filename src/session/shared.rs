@@ -124,6 +124,8 @@ pub struct Shared {
     pub lost: Repeats,
     /// Rules of the firewall that matched.
     pub matched: Repeats,
+    /// Where logins that failed came from.
+    pub turned_away: Repeats,
     /// See [`Shared::schema`].
     pub schema: AtomicU64,
     /// No new clients; idle ones leave.
@@ -193,6 +195,13 @@ impl Shared {
         }
     }
 
+    /// A client could not log in. Said once for each address, then counted.
+    pub(super) fn login_failed(&self, client: &dyn Display, error: &dyn Display) {
+        if self.turned_away.is_new(&client.to_string(), error, Instant::now()) {
+            tracing::warn!(%client, %error, "a login failed");
+        }
+    }
+
     /// Users of a database could not be looked up. Said once, then counted.
     pub(super) fn lookup_failed(&self, database: &str, error: &dyn Display) {
         if self.unasked.is_new(database, error, Instant::now()) {
@@ -211,6 +220,9 @@ impl Shared {
         }
         for Repeated { about, words, times } in self.matched.due(now) {
             tracing::warn!(rule = %about, times, seconds, who = words, "a rule of the firewall matched again and again");
+        }
+        for Repeated { about, words, times } in self.turned_away.due(now) {
+            tracing::warn!(client = %about, times, seconds, error = words, "more logins failed");
         }
         for Repeated { about, words, times } in self.lost.due(now) {
             tracing::warn!(node = %about, times, seconds, why = words, "more server connections were lost");

@@ -56,6 +56,10 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
     if let Some(end) = end {
         worker.metrics.login(end);
     }
+    if let Err(End::Fatal(_, error)) = &outcome {
+        let host = client.stream.peer().ip().map_or_else(|| "a local socket".to_owned(), |ip| ip.to_string());
+        worker.shared.login_failed(&host, error);
+    }
     match outcome {
         Ok(Some(entry)) => {
             worker.metrics.client_enters(entry.tenant.slot, ClientState::Idle);

@@ -77,7 +77,10 @@ fn text(row: &SimpleQueryRow, name: &str) -> String {
 
 /// Prints once a second how many transactions each node has ended, by the nodes' own count.
 pub(super) async fn traffic(cluster: &Cluster, seconds: u32) -> Result<(), DemoError> {
-    say("\nNow pgbench, nine reads for each write. Transactions per second, as the nodes count them:");
+    say(
+        "\nNow pgbench, nine reads for each write. A session that has just written reads from the primary until a replica has that, too.",
+    );
+    say("Transactions per second, as the nodes count them:");
     let heads: Vec<String> = cluster.nodes().iter().map(|node| format!("{:>9}", node.name())).collect();
     say(heads.join(" "));
     let mut tick = interval(Duration::from_secs(1));
