@@ -130,7 +130,7 @@ pub struct Feed {
     /// Errors that were written for the client and show names of ours. They must be mended before the client gets them.
     pub misnamed: Vec<Misnamed>,
     /// What may still be given of the reply in front, if it is `Show::Metered`.
-    pub meter: Meter,
+    pub meter: Option<Box<Meter>>,
     /// Errors of the request under way point into a text that is not the client's: they are to be mended, too.
     pub moved: bool,
     /// Of the ParameterDescription whose RowDescription comes next, if anybody wants to know.
@@ -157,6 +157,11 @@ pub struct Fed {
 }
 
 impl Feed {
+    /// The client gets nothing more of the result: it is too much.
+    pub fn is_crossed(&self) -> bool {
+        self.meter.as_ref().is_some_and(|meter| meter.is_crossed())
+    }
+
     /// All replies are in.
     pub fn is_settled(&self) -> bool {
         self.queue.is_empty() && self.left == 0
@@ -175,7 +180,7 @@ impl Feed {
         self.failed_parse = false;
         self.hidden_error = None;
         (self.mute, self.overdue) = (false, false);
-        self.meter = Meter::default();
+        self.meter = None;
         self.forgot_statements = false;
         self.deallocated = 0;
         self.rows.clear();
@@ -194,7 +199,7 @@ impl Feed {
         self.fatal = None;
         self.name_changes = 0;
         self.skipped.clear();
-        self.meter = Meter::default();
+        self.meter = None;
         self.told.clear();
         self.asked.clear();
     }
@@ -229,7 +234,8 @@ impl Feed {
             {
                 self.delivered = true;
                 if *show == Show::Metered
-                    && !self.meter.takes(tag, total, &buf[pos + HEAD_BYTES..pos + total.min(here)])
+                    && let Some(meter) = &mut self.meter
+                    && !meter.takes(tag, total, &buf[pos + HEAD_BYTES..pos + total.min(here)])
                 {
                     out.extend_from_slice(&buf[start..pos]);
                     pos += total.min(here);
@@ -322,7 +328,7 @@ impl Feed {
         };
         let theirs = show.is_theirs() && !self.mute;
         // Of a result that is too long nothing more is said, but what the server says besides.
-        let over = theirs && show == Show::Metered && self.meter.is_crossed();
+        let over = theirs && show == Show::Metered && self.is_crossed();
         let for_client = if theirs && !over { Move::Pass } else { Move::Drop };
         match (tag, what) {
             (tag::PARAMETER_STATUS, _) => {
@@ -356,12 +362,12 @@ impl Feed {
                 self.copy_in = false;
                 self.skipping = false;
                 self.queue.pop();
-                if over && self.meter.owes().is_some() {
+                if over && self.meter.as_ref().is_some_and(|meter| meter.owes().is_some()) {
                     // Its end came before the cancel. A transaction that is open is still to fail.
                     if status == TxStatus::InTransaction {
                         return Ok(Move::Drop);
                     }
-                    let error = self.meter.tell_late().unwrap_or_default();
+                    let error = self.meter.as_mut().and_then(|meter| meter.tell_late()).unwrap_or_default();
                     return Ok(Move::Instead([&error, &*whole_message(tag, body)].concat().into()));
                 }
                 Ok(if theirs { Move::Pass } else { Move::Drop })
@@ -396,7 +402,9 @@ impl Feed {
             }
             (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE, Some(What::Query)) => {
                 self.complete(show, body);
-                self.meter.next_result();
+                if let Some(meter) = &mut self.meter {
+                    meter.next_result();
+                }
                 Ok(for_client)
             }
             (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED, Some(What::Execute)) => {
@@ -523,7 +531,7 @@ impl Feed {
         }
         self.delivered = true;
         if show == Show::Metered
-            && let Some(error) = self.meter.tell()
+            && let Some(error) = self.meter.as_mut().and_then(|meter| meter.tell())
         {
             // The end of a result that was too long; mostly our cancel.
             self.error.get_or_insert(sqlstate);

@@ -163,6 +163,13 @@ impl ReplyQueue {
         self.owed.push_back(owed);
     }
 
+    /// Gives its memory back while nothing is owed.
+    pub fn rest(&mut self) {
+        if self.owed.is_empty() {
+            self.owed = VecDeque::new();
+        }
+    }
+
     /// Nothing is owed.
     pub fn is_empty(&self) -> bool {
         self.owed.is_empty()

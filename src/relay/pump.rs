@@ -133,7 +133,7 @@ impl Exchange<'_> {
             if !self.feed.misnamed.is_empty() {
                 return Poll::Ready(Outcome::Misnamed);
             }
-            if self.feed.meter.take_alarm() {
+            if self.feed.meter.as_mut().is_some_and(|meter| meter.take_alarm()) {
                 return Poll::Ready(Outcome::TooMuch);
             }
             // An attempt holds its replies back until there is no way back.
@@ -159,7 +159,7 @@ impl Exchange<'_> {
                 return Poll::Ready(Outcome::Done);
             }
             // What a crossed limit drops needs no place with the client.
-            if !blocked || self.feed.meter.is_crossed() {
+            if !blocked || self.feed.is_crossed() {
                 match self.poll_server(cx) {
                     Poll::Ready(None) => continue,
                     Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),

@@ -66,9 +66,10 @@ impl Session {
             })
             .await
         };
-        self.finish(end).await;
+        Box::pin(self.finish(end)).await;
     }
 
+    /// An idle client has room for all that its next request may come to, so what is rare is put into boxes wherever it is awaited.
     async fn requests(&mut self) -> End {
         loop {
             if let Err(end) = self.next_request().await {
@@ -92,7 +93,7 @@ impl Session {
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::SYNC | tag::FLUSH => {
                 self.extended().await
             }
-            tag::FUNCTION_CALL => self.function_call(head).await,
+            tag::FUNCTION_CALL => Box::pin(self.function_call(head)).await,
             tag::TERMINATE => Err(End::Left),
             // Left over from a COPY that the server has ended with an error: ignored, as PostgreSQL's main loop does.
             tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => self.discard(head.total()).await,

@@ -213,7 +213,7 @@ impl Session {
                 Outcome::ClientBroke(error) => return Err(error.into()),
                 Outcome::ClientClosing | Outcome::Misnamed | Outcome::TooMuch => return Err(End::Left),
                 Outcome::Overdue => {
-                    let message = match self.feed.meter.is_crossed() {
+                    let message = match self.feed.is_crossed() {
                         true => {
                             "canceling statement due to the length of its result; it did not end in time, so the connection does"
                         }

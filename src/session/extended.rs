@@ -31,7 +31,7 @@ impl Session {
         self.take_seat();
         let mut batch = self.gather().await?;
         if self.group_has_failed() {
-            return self.skip(batch).await;
+            return Box::pin(self.skip(batch)).await;
         }
         if !self.group_open {
             self.clear_orders();
@@ -43,7 +43,7 @@ impl Session {
         let done = self.answer_leading(&mut batch);
         if self.skipping {
             batch.items.drain(..done);
-            return self.skip(batch).await;
+            return Box::pin(self.skip(batch)).await;
         }
         if done == batch.items.len() {
             self.client.consume(batch.bytes);
@@ -109,9 +109,9 @@ impl Session {
             wish = wish.and(Wish { place: Where::Primary, reason: RouteReason::SessionState, repeatable: false });
         }
         if self.outgrows_replica(wish) {
-            self.leave_replica().await;
+            Box::pin(self.leave_replica()).await;
             if self.skipping {
-                return self.skip(batch).await;
+                return Box::pin(self.skip(batch)).await;
             }
         }
         self.exchange(&mut batch, wish).await?;

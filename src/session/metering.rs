@@ -68,18 +68,19 @@ impl Session {
     pub(super) fn set_meter(&mut self, metered: &Metered) {
         let bounds = metered.limits.iter().filter(|limit| limit.kind == HitKind::Deny);
         let bounds = bounds.flat_map(|limit| bounds_of(limit, metered.outcome)).collect();
-        self.feed.meter = match metered.cursors.as_slice() {
+        let meter = match metered.cursors.as_slice() {
             [] => Meter::new(bounds),
             names => {
                 let given = names.iter().map(|name| self.given_of(name)).fold(Amount::default(), Amount::max);
                 Meter::going_on(bounds, given)
             }
         };
+        self.feed.meter = Some(Box::new(meter));
     }
 
     /// The result is in. What its client is still to be told, since the server has carried it out to its end.
     pub(super) fn settle_meter(&mut self, metered: &Metered) -> Option<Box<[u8]>> {
-        let meter = std::mem::take(&mut self.feed.meter);
+        let meter = self.feed.meter.take().unwrap_or_default();
         for name in &metered.cursors {
             self.note_given(name, meter.given());
         }

@@ -13,7 +13,7 @@ use super::{
     rewriting::{Original, Outcome},
     rules::Protocol,
     state::Session,
-    statements::{deallocated, names_in_sql},
+    statements::{Named, deallocated, names_in_sql},
     tx::Tx,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     relay::{Owed, Until, What},
     route::{RouteReason, Where, Wish},
     sql::{
-        Classified, ClassifyPath, Facts, Hints, Route, StringRules,
+        Classified, ClassifyPath, Facts, Hints, Known, Route, StringRules,
         catalog::Scope,
         facts::{Effect, Verb},
     },
@@ -36,6 +36,18 @@ use crate::{
 
 /// Longer function calls are not looked into.
 const LONGEST_CALL: usize = 64 * 1024;
+
+/// A Query that may run.
+struct Judged {
+    known: Rc<Known>,
+    load: Whole,
+    wish: Wish,
+    /// The unnamed statement, which the server will drop.
+    unnamed: Option<Named>,
+    /// The text, if what it prepares or declares is to be remembered, and the client's own, if that is another.
+    kept: Vec<u8>,
+    original: Option<Original>,
+}
 
 /// A message that goes to the server as it came.
 struct Whole {
@@ -114,19 +126,58 @@ impl Session {
             }
             let text = match Query::parse(&self.client.pending()[HEAD_BYTES..total]) {
                 Ok(text) => text,
-                Err(error) => return self.malformed(total, error).await,
+                Err(error) => return Box::pin(self.malformed(total, error)).await,
             };
             (self.classify(text), total)
         } else {
             (self.worker.unread(), self.client.pending().len().min(total))
         };
+        let judged = match self.judge_query(classified, total, here) {
+            Ok(Some(judged)) => judged,
+            Ok(None) => return Ok(()),
+            Err(refusal) => return Box::pin(self.refuse_query(total, &refusal)).await,
+        };
+        let Judged { known, mut load, wish, unnamed, kept, original } = judged;
+        if self.outgrows_replica(wish) {
+            Box::pin(self.leave_replica()).await;
+            if self.skipping {
+                self.names.put_unnamed(unnamed);
+                return Box::pin(self.never_ran(total)).await;
+            }
+        }
+        self.note_query(&known, kept, original);
+        self.exchange(&mut load, wish).await?;
+        let facts = &known.facts;
+        self.note_temporary(facts);
+        if self.group_has_failed() {
+            // The server never saw it.
+            self.names.put_unnamed(unnamed);
+        }
+        if self.feed.forgot_statements {
+            // Also if something behind it failed: neither is undone by a rollback.
+            self.names.clear();
+            self.forget_statements();
+        }
+        for name in deallocated(facts).take(self.feed.deallocated) {
+            self.prepared_by_sql.remove(name);
+            self.names.remove(name.as_bytes());
+            self.no_longer_lent(name.as_bytes());
+        }
+        if let Some(metered) = load.metered {
+            Box::pin(self.end_metered(&metered)).await?;
+        }
+        self.settle().await
+    }
+
+    /// May a Query run, and what will then be sent? `None`: it was answered here.
+    fn judge_query(&mut self, classified: Classified, total: usize, here: usize) -> Result<Option<Judged>, Refusal> {
         let unnamed = self.names.take_unnamed();
         self.take_seat();
         self.group_controls = false;
         let facts = &classified.known.facts;
         self.group_moves_names = facts.statements > 1 && self.moves_names(facts);
         if let Some(refusal) = self.refused_by_rate(&classified.known.facts) {
-            return self.refuse_query(total, &refusal).await;
+            return Err(refusal);
         }
         self.clear_orders();
         let text = self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default();
@@ -134,7 +185,7 @@ impl Session {
             Ok(changed) => changed,
             // The server says what it says to anything then.
             Err(_) if self.standing() == Standing::Failed && is_refused_when_failed(&classified.known.facts) => None,
-            Err(refusal) => return self.refuse_query(total, &refusal).await,
+            Err(refusal) => return Err(refusal),
         };
         let original = changed.as_ref().map(|changed| Original {
             known: Rc::clone(&classified.known),
@@ -153,20 +204,20 @@ impl Session {
             && Local::of(facts, text).is_some_and(|local| local.is_about_us());
         if !about_us && let Some(refusal) = self.police(facts, verdict.as_ref(), self.standing(), Protocol::Simple, &[])
         {
-            return self.refuse_query(total, &refusal).await;
+            return Err(refusal);
         }
         if facts.statements > 0 && facts.error.is_none() && self.standing() == Standing::Open {
             // Each statement of a Query has the unnamed portal for itself (exec_simple_query).
             self.portals.retain(|portal| !portal.name.is_empty());
         }
         if here == total && self.answered_here(facts, total) {
-            return Ok(());
+            return Ok(None);
         }
         if matches!(self.tx, Tx::Failed(_)) && is_refused_when_failed(facts) {
-            return self.refuse_query(total, &failed()).await;
+            return Err(failed());
         }
         if let Some(refusal) = self.judge(facts, self.standing()) {
-            return self.refuse_query(total, &refusal).await;
+            return Err(refusal);
         }
         self.deeds.next();
         self.note(&classified.known);
@@ -193,40 +244,20 @@ impl Session {
                 self.names_in_sql.push(name.as_bytes().into());
             }
         }
-        let mut load = Whole { total, here, consumed: false, route: Some(classified.known.route), changed, metered };
-        if self.outgrows_replica(wish) {
-            self.leave_replica().await;
-            if self.skipping {
-                self.names.put_unnamed(unnamed);
-                return self.never_ran(total).await;
-            }
-        }
-        self.lose_portals(facts);
-        self.prepared_by_sql.remember(&classified.known, &kept, original.as_ref());
-        self.note_cursors(&classified.known, &kept, Protocol::Simple);
-        self.exchange(&mut load, wish).await?;
-        self.note_temporary(facts);
-        if self.group_has_failed() {
-            // The server never saw it.
-            self.names.put_unnamed(unnamed);
-        }
-        if self.feed.forgot_statements {
-            // Also if something behind it failed: neither is undone by a rollback.
-            self.names.clear();
-            self.forget_statements();
-        }
-        for name in deallocated(facts).take(self.feed.deallocated) {
-            self.prepared_by_sql.remove(name);
-            self.names.remove(name.as_bytes());
-            self.no_longer_lent(name.as_bytes());
-        }
-        self.end_metered(load.metered).await?;
-        self.settle().await
+        let load = Whole { total, here, consumed: false, route: Some(classified.known.route), changed, metered };
+        Ok(Some(Judged { known: classified.known, load, wish, unnamed, kept, original }))
+    }
+
+    /// A Query is about to be sent.
+    fn note_query(&mut self, known: &Rc<Known>, kept: Vec<u8>, original: Option<Original>) {
+        self.lose_portals(&known.facts);
+        self.prepared_by_sql.remember(known, &kept, original.as_ref());
+        self.note_cursors(known, &kept, Protocol::Simple);
     }
 
     /// A result was longer than it may be, and its transaction is open: it fails, as by an error of the server's.
-    async fn end_metered(&mut self, metered: Option<Metered>) -> Result<(), End> {
-        let Some(error) = metered.and_then(|metered| self.settle_meter(&metered)) else { return Ok(()) };
+    async fn end_metered(&mut self, metered: &Metered) -> Result<(), End> {
+        let Some(error) = self.settle_meter(metered) else { return Ok(()) };
         if self.held.is_none() || self.status() != TxStatus::InTransaction {
             // The server is lost, and the client was told that.
             return Ok(());
@@ -252,7 +283,7 @@ impl Session {
                         Err(denied) => refusal = Some(denied),
                     },
                 },
-                Err(error) => return self.malformed(total, error).await,
+                Err(error) => return Box::pin(self.malformed(total, error)).await,
             }
             total
         } else {
@@ -273,7 +304,7 @@ impl Session {
             refusal = Some(too_many);
         }
         if let Some(refusal) = refusal {
-            return self.refuse_query(total, &refusal).await;
+            return Box::pin(self.refuse_query(total, &refusal)).await;
         }
         self.deeds.next();
         self.deeds.opaque = true;
@@ -284,13 +315,15 @@ impl Session {
         let wish = Wish { place: Where::Primary, reason: RouteReason::UnknownFunction, repeatable: false };
         let mut load = Whole { total, here, consumed: false, route: None, changed: None, metered };
         if self.outgrows_replica(wish) {
-            self.leave_replica().await;
+            Box::pin(self.leave_replica()).await;
             if self.skipping {
-                return self.never_ran(total).await;
+                return Box::pin(self.never_ran(total)).await;
             }
         }
         self.exchange(&mut load, wish).await?;
-        self.end_metered(load.metered).await?;
+        if let Some(metered) = load.metered {
+            Box::pin(self.end_metered(&metered)).await?;
+        }
         self.settle().await
     }
 

@@ -39,7 +39,7 @@ pub async fn serve(stream: Stream, worker: Rc<Worker>, connected: Connected) {
     let mut client = Client::new(stream, Rc::clone(&worker.buffers));
     let half_open = worker.half_open.begin(HalfOpen::most(limits.clients, snapshot.config.workers));
     worker.metrics.half_open(worker.half_open.len());
-    let outcome = log_in_in_time(&mut client, &worker, half_open, limits.login).await;
+    let outcome = Box::pin(log_in_in_time(&mut client, &worker, half_open, limits.login)).await;
     worker.metrics.half_open(worker.half_open.len());
     drop(snapshot);
     let end = match &outcome {

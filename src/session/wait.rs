@@ -105,7 +105,7 @@ impl Session {
         }
         // A request that is here already need not wait for the flush; a client that stops reading must not stop us for ever.
         let handle = Rc::clone(&self.handle);
-        let client = &mut self.client;
+        let (client, queue) = (&mut self.client, &mut self.feed.queue);
         poll_fn(|cx| {
             if may_end {
                 handle.watch(cx.waker());
@@ -124,7 +124,10 @@ impl Session {
                 return Poll::Pending;
             }
             match client.poll_fill(cx) {
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    queue.rest();
+                    Poll::Pending
+                }
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Left)),
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
                 Poll::Ready(Err(e)) => Poll::Ready(Err(ClientGone::from(e).into())),
