@@ -41,6 +41,10 @@ impl<'a> Text<'a> {
         normalize(self.bytes)
     }
 
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
         *self.fingerprint.get_or_init(|| fingerprint(self.bytes))
     }
@@ -258,7 +262,7 @@ impl Condition {
             && named(&self.reads, &[&facts.reads])
             && named(&self.writes, &[&facts.writes])
             && named(&self.tables, &[&facts.reads, &facts.writes])
-            && named(&self.functions, &[&facts.functions])
+            && named(&self.functions, &[&facts.functions, &facts.notations])
             && self.shape.as_ref().is_none_or(|shapes| text.fingerprint().is_some_and(|print| shapes.contains(&print)))
             && self.text.as_ref().is_none_or(|regex| (strict || facts.error.is_none()) && regex.is_match(text.form()))
     }

@@ -15,7 +15,7 @@ use crate::{
     base::SqlState,
     config::rules::{After, FirewallMode, Function, RouteTo, Run},
     sql::{
-        Declared, Facts, PositionMap,
+        Declared, Facts, Fingerprint, PositionMap,
         facts::{Kind, Name, Verb},
     },
 };
@@ -404,19 +404,12 @@ impl RuleSet {
 
     /// What is to be remembered of a statement; `None`: it cannot be read.
     fn lesson(&self, principal: &Principal, facts: &Facts, text: &Text<'_>, on: On) -> Option<Lesson> {
-        let name = |name: &Name| match &name.schema {
-            Some(schema) => format!("{schema}.{}", name.name),
-            None => name.name.to_string(),
-        };
-        let mut tables: Vec<String> = facts.reads.iter().chain(&facts.writes).map(name).collect();
-        tables.sort();
-        tables.dedup();
         Some(Lesson {
             listed_for: Arc::clone(self.allow_list.listed_for(principal.listing)?),
-            fingerprint: text.fingerprint()?,
+            fingerprint: print_of(facts, text)?,
             text: text.normalized()?.into(),
             kind: facts.kind.as_str(),
-            tables: tables.into(),
+            tables: tables_of(facts).into(),
             on,
         })
     }
@@ -430,7 +423,7 @@ impl RuleSet {
         if principal.listing.is_off() || matches!(facts.kind, Kind::Transaction | Kind::Empty) {
             return;
         }
-        let mode = match self.allow_list.look_up(principal.listing, || text.fingerprint()) {
+        let mode = match self.allow_list.look_up(principal.listing, || print_of(facts, text)) {
             Listed::Known => return,
             Listed::Learn => {
                 verdict.lesson = self.lesson(principal, facts, text, On::TheList);
@@ -509,4 +502,30 @@ impl Verdict {
         matched.push(Matched { section, name: Arc::clone(name), action, kind, hits: Arc::clone(hits) });
         self.matched = matched.into();
     }
+}
+
+/// Relations that a statement reads or writes, as the store has them.
+fn tables_of(facts: &Facts) -> Vec<String> {
+    let name = |name: &Name| match &name.schema {
+        Some(schema) => format!("{schema}.{}", name.name),
+        None => name.name.to_string(),
+    };
+    let mut tables: Vec<String> = facts.reads.iter().chain(&facts.writes).map(name).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    tables
+}
+
+/// The form of a statement, as the allow list has it. To pg_query's fingerprint the body of DO and the name that set_config is given are values
+/// like any other, and schemas say nothing; so these count here besides.
+fn print_of(facts: &Facts, text: &Text<'_>) -> Option<Fingerprint> {
+    let print = text.fingerprint()?;
+    let is_do = facts.acts.iter().any(|act| act.verb == Verb::Do);
+    let body = is_do.then(|| text.bytes());
+    let set = facts.acts.iter().filter(|act| !matches!(act.verb, Verb::Set | Verb::Reset));
+    let set = set.flat_map(|act| &act.parameters).map(|name| name.as_bytes());
+    let relations = || facts.reads.iter().chain(&facts.writes).filter(|name| name.schema.is_some());
+    let relations =
+        relations().flat_map(|name| [name.schema.as_deref().unwrap_or_default().as_bytes(), name.name.as_bytes()]);
+    Some(body.into_iter().chain(set).chain(relations).fold(print, Fingerprint::and))
 }

@@ -67,6 +67,14 @@ pub struct Server {
     pub residue: Option<Residue>,
     /// Whom it was lent to last.
     pub borrower: Option<Owner>,
+    /// What others' sequences gave them is still in it.
+    pub strange_sequences: bool,
+    /// The borrower may have asked sequences of its own.
+    pub own_sequences: bool,
+    /// Code has run in it, whose plans it keeps: they are of the settings and temporary tables that there were.
+    pub code: bool,
+    /// These plans are to be made anew.
+    pub stale_plans: bool,
     /// For CancelRequest.
     pub target: Arc<CancelTarget>,
     /// The node's incarnation when it was dialled.

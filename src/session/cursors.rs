@@ -11,7 +11,7 @@ use super::{
     state::{Bound, Portal, Session},
 };
 use crate::{
-    base::SqlState,
+    base::{Generation, SqlState},
     policy::Verdict,
     relay::Amount,
     sql::{
@@ -34,6 +34,8 @@ struct Cursor {
     protocol: Protocol,
     hold: bool,
     given: Amount,
+    /// By which rules it was judged.
+    generation: Generation,
 }
 
 /// A change by the request under way.
@@ -117,6 +119,7 @@ impl Session {
                     protocol,
                     hold: *hold,
                     given: Amount::default(),
+                    generation: self.worker.shared.generation(),
                 }),
                 Effect::CloseCursor(name) => Change::Close(name.clone()),
                 Effect::CloseAllCursors | Effect::DiscardAll => Change::CloseAll,
@@ -194,6 +197,20 @@ impl Session {
     /// What the rules say of what this name may stand for.
     pub(super) fn verdicts_of_cursor(&self, name: &[u8]) -> Vec<Rc<Verdict>> {
         self.verdicts_of_all(name, |_| true)
+    }
+
+    /// Would rules that came after it was opened have changed what goes by this name? Then it is not gone on with.
+    pub(super) fn changed_since(&self, name: &[u8]) -> Option<Refusal> {
+        let now = self.worker.shared.generation();
+        let mut cursors = self.cursors.named(name).filter(|cursor| cursor.generation != now);
+        let of_sql =
+            cursors.find_map(|cursor| self.still_stands(None, &cursor.known, &cursor.text, cursor.protocol).err());
+        of_sql.or_else(|| {
+            self.portals_named(name).find_map(|portal| {
+                let (statement, known) = (&portal.statement, self.classified(&portal.statement).known);
+                self.still_stands(statement.original.as_ref(), &known, &statement.text, Protocol::Extended).err()
+            })
+        })
     }
 
     /// The same for a portal whose statement was asked about.

@@ -72,6 +72,8 @@ pub(super) struct Deeds {
     pub redefines: bool,
     /// And what new sessions begin with.
     pub defaults: bool,
+    /// The transaction has changed settings: what is parsed in it is of settings that nobody else has.
+    pub sets: bool,
     /// DO or CALL may have changed the schema. Functions do so too seldom to doubt the catalog after each of them.
     pub may_define: bool,
     /// `synchronous_commit` was touched, or may have been, so the commit may be acknowledged before it is flushed.
@@ -123,6 +125,14 @@ fn may_commit_lazily(effect: &Effect) -> bool {
         Effect::SetUnknownParameter | Effect::OpaqueCode | Effect::Execute(_) => true,
         _ => false,
     }
+}
+
+/// Does it change settings, even for a transaction only?
+fn sets(facts: &Facts) -> bool {
+    facts.effects.iter().any(|effect| {
+        use Effect::{DiscardAll, ResetAll, ResetParameter, SetParameter, SetUnknownParameter};
+        matches!(effect, SetParameter { .. } | ResetParameter(_) | SetUnknownParameter | ResetAll | DiscardAll)
+    })
 }
 
 impl Identity {
@@ -304,6 +314,10 @@ impl Session {
             self.deeds.leaves_identity = Identity::left_by(facts);
         }
         self.deeds.note(facts);
+        if sets(facts) {
+            self.deeds.sets = true;
+            self.note_settings();
+        }
         self.deeds.moves_names |= self.moves_names(facts);
         // What is created without a schema may be temporary, by the search_path; and pg_temp takes more than tables.
         self.deeds.living |= facts.kind == Kind::Ddl;

@@ -21,7 +21,7 @@ use crate::{
     wire::{
         HEAD_BYTES,
         backend::{self, TxStatus},
-        frontend::{self, BindPrefix, Execute, tag},
+        frontend::{self, BindPrefix, Execute, Parse, tag},
     },
 };
 use gather::{Batch, Ends, Item};
@@ -122,8 +122,9 @@ impl Session {
     /// Finds the first message that is not carried out.
     fn judge_batch(&mut self, batch: &mut Batch) {
         let mut standing = self.standing();
-        // By SQL.
-        let mut prepared: Vec<Box<str>> = Vec::new();
+        // What EXECUTE may run although it is not there yet; and is some of it prepared by SQL?
+        let mut before: Vec<Box<str>> = Vec::new();
+        let mut prepares = false;
         for item in &mut batch.items {
             if item.refused.is_some() {
                 return;
@@ -144,11 +145,17 @@ impl Session {
             }
             if item.tag == tag::BIND && item.statement.is_none() && self.is_ruled() {
                 let name = BindPrefix::parse(item.body(self)).ok().flatten().map(|prefix| Box::from(prefix.statement));
-                item.refused =
-                    name.and_then(|name: Box<[u8]>| self.police_bind(&name, !prepared.is_empty())).map(Box::new);
+                item.refused = name.and_then(|name: Box<[u8]>| self.police_bind(&name, prepares)).map(Box::new);
                 if item.refused.is_some() {
                     return;
                 }
+            }
+            if item.tag == tag::PARSE
+                && self.is_ruled()
+                && let Ok(parse) = Parse::parse(item.body(self))
+            {
+                // EXECUTE in SQL may run it; it is judged here.
+                before.extend(std::str::from_utf8(parse.name).ok().map(Box::from));
             }
             let ruled =
                 self.is_ruled() || item.statement.as_ref().is_some_and(|statement| statement.original.is_some());
@@ -172,7 +179,7 @@ impl Session {
             }
             if !matches!(statement.local, Some(Local::ShowRoute | Local::ShowVersion)) {
                 let verdict = self.consult(&known, &statement.text, Protocol::Extended);
-                let refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended, &prepared);
+                let refused = self.police(&known.facts, verdict.as_ref(), standing, Protocol::Extended, &before);
                 item.refused = refused.map(Box::new);
                 item.verdict = verdict;
             }
@@ -184,10 +191,13 @@ impl Session {
             }
             if item.tag == tag::EXECUTE {
                 self.group_moves_names |= self.moves_names(&known.facts);
-                prepared.extend(known.facts.effects.iter().filter_map(|effect| match effect {
+                let by_sql = known.facts.effects.iter().filter_map(|effect| match effect {
                     Effect::Prepare(name) => Some(name.clone()),
                     _ => None,
-                }));
+                });
+                let known_before = before.len();
+                before.extend(by_sql);
+                prepares |= before.len() > known_before;
             }
             if !known.facts.tx.is_empty() {
                 standing = Standing::Open;

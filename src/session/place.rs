@@ -250,12 +250,24 @@ impl Session {
         for _ in 0..server.reset_for(self.owner, &mut self.outgoing.bytes) {
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
         }
-        self.recalls |= std::mem::take(&mut self.deeds.recalls);
-        if server.borrower.replace(self.owner) != Some(self.owner) && self.recalls {
-            // What another client's sequences gave it is nobody else's to see; without it the server says 55000, as to a new session.
+        if std::mem::take(&mut self.deeds.recalls) {
+            self.recalls = true;
+            self.tenant.recalls.set(true);
+        }
+        let is_another = server.borrower.replace(self.owner) != Some(self.owner);
+        if is_another {
+            server.strange_sequences |= std::mem::take(&mut server.own_sequences);
+            // As a session of its own would have none.
+            server.stale_plans |= server.code && server.temporary;
+        }
+        // What another client's sequences gave it is nobody else's to see; without it the server says 55000, as to a new session. Who has
+        // perhaps asked one itself is shown its own. Where clients are known to ask, the rest is thrown away as soon as it is strange.
+        let recalls = self.recalls || self.tenant.recalls.get();
+        if server.strange_sequences && !server.own_sequences && recalls {
             crate::wire::frontend::query(&mut self.outgoing.bytes, b"DISCARD SEQUENCES");
             self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
             server.unnamed = None;
+            server.strange_sequences = false;
         }
         if let Some(question) = question {
             crate::wire::frontend::query(&mut self.outgoing.bytes, question.as_bytes());
@@ -269,6 +281,12 @@ impl Session {
             server.params = wanted.into_owned();
             server.unnamed = None;
             together = change.together;
+            server.stale_plans |= is_another && server.code;
+        }
+        if std::mem::take(&mut server.stale_plans) {
+            crate::wire::frontend::query(&mut self.outgoing.bytes, b"DISCARD PLANS");
+            self.feed.queue.push(Owed::swallow(What::Query, Ack::Nothing));
+            server.unnamed = None;
         }
         if let Tx::Begun(deferred) | Tx::Failed(deferred) = &self.tx {
             crate::wire::frontend::query(&mut self.outgoing.bytes, &deferred.sql);

@@ -207,7 +207,8 @@ impl Session {
 
     /// May what goes by this name go on? It may have been opened under other rules.
     pub(super) fn police_cursor(&mut self, name: &[u8]) -> Option<Refusal> {
-        self.verdicts_of_cursor(name).iter().find_map(|verdict| self.refusal_by(verdict))
+        let denied = self.verdicts_of_cursor(name).iter().find_map(|verdict| self.refusal_by(verdict));
+        denied.or_else(|| self.changed_since(name))
     }
 
     /// The same for an Execute, beyond the statement that its portal is known to run.
@@ -220,6 +221,12 @@ impl Session {
         for prepared in self.prepared_by_sql.named(name) {
             let original = prepared.original.as_ref();
             if let Err(refusal) = self.still_stands(original, &prepared.known, &prepared.text, protocol) {
+                return Some(refusal);
+            }
+        }
+        if let Some(statement) = self.names.find(name.as_bytes()) {
+            let known = self.classified(statement).known;
+            if let Err(refusal) = self.still_stands(statement.original.as_ref(), &known, &statement.text, protocol) {
                 return Some(refusal);
             }
         }
@@ -242,7 +249,11 @@ impl Session {
     /// May a portal be bound to what PREPARE has made under this name? `now`: perhaps in the same group, so that nobody can tell what.
     /// Not if a rule limits what it gives, since Execute counts for statements of the protocol only.
     pub(super) fn police_bind(&mut self, name: &[u8], now: bool) -> Option<Refusal> {
-        let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty())?;
+        if name.is_empty() {
+            return None;
+        }
+        // A name in another encoding is nobody's that was seen.
+        let name = &*String::from_utf8_lossy(name);
         let denied = self.police_prepared(name, Protocol::Extended);
         let denied = denied.or_else(|| if now { None } else { self.police_unseen(name) });
         let limited = || now || self.verdicts_of(name, Protocol::Extended).iter().any(|v| !v.limits.is_empty());

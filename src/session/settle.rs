@@ -38,11 +38,17 @@ impl Session {
             self.deeds.residue |= !self.deeds.strangers.is_empty();
             self.deeds.strangers.clear();
         }
+        let runs_code = !self.deeds.strangers.is_empty() || self.deeds.opaque || self.deeds.residue;
         if !self.deeds.strangers.is_empty() || self.deeds.opaque {
             Box::pin(self.meet_strangers(failed)).await;
         }
         if self.deeds.wrote && !undone {
             self.dirty();
+        }
+        if let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) {
+            // Neither is undone by a rollback.
+            server.own_sequences |= self.deeds.wrote || self.deeds.opaque;
+            server.code |= runs_code;
         }
         self.deeds.may_define &= !undone;
         self.note_hidden_ddl();
@@ -58,7 +64,7 @@ impl Session {
         }
         (self.deeds.wrote, self.deeds.controlled, self.deeds.ddl, self.deeds.lazy_commit) =
             (false, false, false, false);
-        self.deeds.moves_names = false;
+        (self.deeds.moves_names, self.deeds.sets) = (false, false);
         if self.held.as_ref().is_some_and(|held| !held.lent_names.is_empty()) && !Box::pin(self.take_names_back()).await
         {
             self.held = None;

@@ -44,8 +44,13 @@ struct Judged {
     wish: Wish,
     /// The unnamed statement, which the server will drop.
     unnamed: Option<Named>,
-    /// The text, if what it prepares or declares is to be remembered, and the client's own, if that is another.
-    kept: Vec<u8>,
+    /// What it prepares or declares, if that is to be remembered.
+    said: Option<Box<Said>>,
+}
+
+/// The text as it is sent, and the client's own, if that is another.
+struct Said {
+    text: Vec<u8>,
     original: Option<Original>,
 }
 
@@ -132,26 +137,25 @@ impl Session {
         } else {
             (self.worker.unread(), self.client.pending().len().min(total))
         };
-        let judged = match self.judge_query(classified, total, here) {
+        let mut judged = match self.judge_query(classified, total, here) {
             Ok(Some(judged)) => judged,
             Ok(None) => return Ok(()),
             Err(refusal) => return Box::pin(self.refuse_query(total, &refusal)).await,
         };
-        let Judged { known, mut load, wish, unnamed, kept, original } = judged;
-        if self.outgrows_replica(wish) {
+        if self.outgrows_replica(judged.wish) {
             Box::pin(self.leave_replica()).await;
             if self.skipping {
-                self.names.put_unnamed(unnamed);
+                self.names.put_unnamed(judged.unnamed);
                 return Box::pin(self.never_ran(total)).await;
             }
         }
-        self.note_query(&known, kept, original);
-        self.exchange(&mut load, wish).await?;
-        let facts = &known.facts;
+        self.note_query(&judged.known, judged.said.take());
+        self.exchange(&mut judged.load, judged.wish).await?;
+        let facts = &judged.known.facts;
         self.note_temporary(facts);
         if self.group_has_failed() {
             // The server never saw it.
-            self.names.put_unnamed(unnamed);
+            self.names.put_unnamed(judged.unnamed.take());
         }
         if self.feed.forgot_statements {
             // Also if something behind it failed: neither is undone by a rollback.
@@ -163,7 +167,7 @@ impl Session {
             self.names.remove(name.as_bytes());
             self.no_longer_lent(name.as_bytes());
         }
-        if let Some(metered) = load.metered {
+        if let Some(metered) = judged.load.metered.take() {
             Box::pin(self.end_metered(&metered)).await?;
         }
         self.settle().await
@@ -226,11 +230,14 @@ impl Session {
             self.deeds.note_dotted(facts, text);
         }
         let keeps = facts.effects.iter().any(|effect| matches!(effect, Effect::Prepare(_) | Effect::Declare { .. }));
-        let kept = match &changed {
-            _ if !keeps || here < total => Vec::new(),
-            Some(changed) => changed.text.as_bytes().to_vec(),
-            None => self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default().to_vec(),
-        };
+        let said = keeps.then(|| {
+            let text = match &changed {
+                _ if here < total => Vec::new(),
+                Some(changed) => changed.text.as_bytes().to_vec(),
+                None => self.client.pending().get(HEAD_BYTES..total.saturating_sub(1)).unwrap_or_default().to_vec(),
+            };
+            Box::new(Said { text, original })
+        });
         if let Some(changed) = &changed {
             self.note_change(changed);
         }
@@ -245,14 +252,15 @@ impl Session {
             }
         }
         let load = Whole { total, here, consumed: false, route: Some(classified.known.route), changed, metered };
-        Ok(Some(Judged { known: classified.known, load, wish, unnamed, kept, original }))
+        Ok(Some(Judged { known: classified.known, load, wish, unnamed, said }))
     }
 
     /// A Query is about to be sent.
-    fn note_query(&mut self, known: &Rc<Known>, kept: Vec<u8>, original: Option<Original>) {
+    fn note_query(&mut self, known: &Rc<Known>, said: Option<Box<Said>>) {
         self.lose_portals(&known.facts);
-        self.prepared_by_sql.remember(known, &kept, original.as_ref());
-        self.note_cursors(known, &kept, Protocol::Simple);
+        let (text, original) = said.map_or((Vec::new(), None), |said| (said.text, said.original));
+        self.prepared_by_sql.remember(known, &text, original.as_ref());
+        self.note_cursors(known, &text, Protocol::Simple);
     }
 
     /// A result was longer than it may be, and its transaction is open: it fails, as by an error of the server's.

@@ -10,6 +10,7 @@ use crate::{
     config::Feature,
     pool::Params,
     sql::{Facts, facts::Effect},
+    wire::backend::TxStatus,
 };
 
 /// Has the session temporary tables, or perhaps?
@@ -18,6 +19,8 @@ pub(super) struct Temporary {
     now: bool,
     /// How often it came to have the first.
     times: u32,
+    /// How often its settings may have changed.
+    settings: u32,
 }
 
 /// What decides, besides its text, which of a server's statements a client's is.
@@ -28,6 +31,9 @@ pub(super) struct Meaning {
     /// The session's own, and the number of its temporary tables' lives.
     pub own: Option<(u32, u32)>,
 }
+
+/// Beside a number of changes of settings, to tell them from lives of temporary tables.
+const LOCAL: u32 = 1 << 31;
 
 impl Temporary {
     fn put(&mut self, now: bool) {
@@ -46,7 +52,17 @@ impl Temporary {
 impl Session {
     /// What its statements mean now.
     pub(super) fn meaning(&self) -> Meaning {
-        self.temporary.meaning(&self.params, self.pid)
+        let meaning = self.temporary.meaning(&self.params, self.pid);
+        if !self.deeds.sets || (self.status() == TxStatus::Idle && !self.group_open) {
+            return meaning;
+        }
+        // Literals in a text are read by settings that end with the transaction, or are not known before.
+        Meaning { own: Some((self.pid, LOCAL | self.temporary.settings)), ..meaning }
+    }
+
+    /// Settings have changed, or will by a statement on its way.
+    pub(super) fn note_settings(&mut self) {
+        self.temporary.settings = self.temporary.settings.wrapping_add(1) % LOCAL;
     }
 
     /// A statement is on its way that may make temporary tables.
@@ -57,10 +73,12 @@ impl Session {
         let Some(server) = self.held.as_mut().and_then(|held| held.lease.server()) else { return };
         let makes = |effect: &Effect| matches!(effect, Effect::TempObject | Effect::TempForTransaction);
         let blind = |effect: &Effect| matches!(effect, Effect::OpaqueCode | Effect::Execute(_));
-        if facts.effects.iter().any(makes) {
+        let makes = facts.effects.iter().any(makes);
+        if makes || server.temporary && facts.effects.iter().any(blind) {
+            // A session's first temporary table changes its search path, and so what its plans were made for; in this one, where somebody has had
+            // some before, it does not.
+            server.stale_plans |= server.temporary && !self.temporary.now;
             server.temporary = true;
-            self.temporary.put(true);
-        } else if server.temporary && facts.effects.iter().any(blind) {
             self.temporary.put(true);
         }
     }

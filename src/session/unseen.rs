@@ -296,9 +296,9 @@ const QUESTION: &str = "WITH RECURSIVE names(name) AS MATERIALIZED (SELECT pg_ca
       AND EXISTS (SELECT FROM pg_catalog.pg_proc b WHERE b.pronamespace = 11 AND b.proname = f.proname) \
     UNION ALL SELECT 'everywhere', '' WHERE \
       EXISTS (SELECT FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc f ON f.oid = o.oprcode \
-        WHERE o.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
+        WHERE o.oid >= 16384 AND (f.prolang <> ALL ('{12,13}') OR f.proname = ANY (ARRAY[$session]::pg_catalog.name[]))) \
       OR EXISTS (SELECT FROM pg_catalog.pg_cast k JOIN pg_catalog.pg_proc f ON f.oid = k.castfunc \
-        WHERE k.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
+        WHERE k.oid >= 16384 AND (f.prolang <> ALL ('{12,13}') OR f.proname = ANY (ARRAY[$session]::pg_catalog.name[]))) \
       OR EXISTS (SELECT FROM pg_catalog.pg_amproc a JOIN pg_catalog.pg_proc f ON f.oid = a.amproc \
         WHERE f.oid >= 16384 AND f.prolang <> ALL ('{12,13}')) \
       OR EXISTS (SELECT FROM calls, pg_catalog.pg_constraint k WHERE k.contypid >= 16384 AND (k.conbin::pg_catalog.text ~ calls.session \

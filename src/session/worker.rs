@@ -103,6 +103,8 @@ pub struct Tenant {
     pub limits: Limits,
     /// What is known of code that statements do not show.
     pub(super) unseen: RefCell<Unseen>,
+    /// Sessions have asked what their sequences gave them last (currval, lastval).
+    pub(super) recalls: Cell<bool>,
 }
 
 impl Worker {
@@ -203,6 +205,7 @@ impl Worker {
             loads,
             limits: limits_of(user, &snapshot.config.limits),
             unseen: RefCell::default(),
+            recalls: Cell::default(),
         });
         self.tenants.borrow_mut().insert(key, Rc::clone(&tenant));
         Some(tenant)

@@ -41,7 +41,7 @@ pub struct Catalog {
     casts: HashMap<Box<str>, Vec<Name>>,
     /// Functions that code may call without a sign of it, where it assigns.
     assigned: Vec<Name>,
-    /// Functions of one row.
+    /// Functions that may stand behind a dot: of one row, and of any value.
     of_rows: HashMap<Field, Vec<usize>>,
     /// Functions that any statement may call without a sign of it in the text, and expressions likewise.
     unnamed: Vec<Name>,
@@ -79,6 +79,9 @@ impl Catalog {
             catalog.functions_by_name.entry(function.name.clone()).or_default().push(at);
             if function.of_row {
                 catalog.of_rows.entry(Field::of(&function.name)).or_default().push(at);
+            }
+            if function.of_value {
+                catalog.of_rows.entry(Field::behind_value(&function.name)).or_default().push(at);
             }
         }
         for operator in listing.operators {

@@ -280,6 +280,8 @@ pub struct Facts {
     pub writes: Box<[Name]>,
     /// Functions called, in every place an expression can stand.
     pub functions: Box<[Name]>,
+    /// Names behind a value, `(…).f`, that may be functions.
+    pub notations: Box<[Name]>,
     /// Transaction control, in order.
     pub tx: Box<[TxVerb]>,
     /// Session effects, in order.
@@ -310,6 +312,7 @@ impl Facts {
             reads: Box::default(),
             writes: Box::default(),
             functions: Box::default(),
+            notations: Box::default(),
             tx: Box::default(),
             effects: Box::new([Effect::OpaqueCode]),
             inside: Box::default(),

@@ -12,6 +12,21 @@ pub struct Fingerprint(pub u64);
 #[error("a fingerprint has 16 hexadecimal digits")]
 pub struct BadFingerprint;
 
+impl Fingerprint {
+    /// The id of the same form with something besides that it does not tell.
+    #[must_use]
+    pub fn and(self, more: &[u8]) -> Self {
+        // FNV-1a, with the length in front, so that two parts are not one.
+        let length = (more.len() as u64).to_le_bytes();
+        Self(
+            length
+                .iter()
+                .chain(more)
+                .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)),
+        )
+    }
+}
+
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

@@ -22,9 +22,18 @@ pub struct Mentions {
 pub struct Field(u32);
 
 impl Field {
-    /// Of this name.
+    /// Of this name behind a relation: a function of its row, perhaps.
     pub fn of(name: &str) -> Self {
+        Self::hash(name.bytes())
+    }
+
+    /// Of this name behind a value, `(…).f`: a function of whatever type the value has, perhaps.
+    pub fn behind_value(name: &str) -> Self {
+        Self::hash(b"(.".iter().copied().chain(name.bytes()))
+    }
+
+    fn hash(bytes: impl Iterator<Item = u8>) -> Self {
         // FNV-1a
-        Self(name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)))
+        Self(bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)))
     }
 }

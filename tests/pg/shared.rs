@@ -10,7 +10,8 @@ pub fn cases() -> Vec<Case> {
     cases!("shared", Nothing:
         sequences_tell_their_own_client_alone, a_statement_tells_the_time_of_its_own_parse,
         what_is_created_in_pg_temp_by_its_path_is_temporary, what_has_no_rows_in_pg_temp_is_temporary_too, settings_written_as_a_table_follow_their_client,
-        own_operators_hide_nothing)
+        own_operators_hide_nothing, sequences_asked_before_are_not_told, a_transactions_settings_are_its_statements_own,
+        plans_of_functions_are_no_other_clients, a_temporary_table_is_seen_by_what_was_planned, code_without_a_name_leaves_nothing)
     .into()
 }
 
@@ -129,4 +130,128 @@ fn own_operators_hide_nothing(world: &World) {
     drop(a);
     assert_eq!(b.query("select * from hidden_x").sqlstate().as_deref(), Some("42P01"));
     owner.query("drop schema evil cascade");
+}
+
+/// A client that has used the connection for something else in between is no owner of what was left before.
+fn sequences_asked_before_are_not_told(world: &World) {
+    let proxy = world.proxy(&one());
+    let (mut a, mut b) = (proxy.login(), proxy.login());
+    a.query("drop table if exists seq_user; drop sequence if exists seq_left; create sequence seq_left; create table seq_user(id serial, x int)");
+    for first in ["select 1", "begin; update seq_user set x = 1; commit"] {
+        a.query("select nextval('seq_left')");
+        b.query(first);
+        assert_eq!(b.query("select lastval()").sqlstate().as_deref(), Some("55000"), "{first}");
+    }
+    // Its own it is told.
+    a.query("select nextval('seq_left')");
+    let id = b.value("insert into seq_user(x) values (1) returning id");
+    assert_eq!(b.value("select lastval()"), id);
+}
+
+/// Literals are read when a text is parsed, by settings that end with the transaction.
+fn a_transactions_settings_are_its_statements_own(world: &World) {
+    let proxy = world.proxy(&one());
+    let text = "select timestamptz '2021-01-01 00:00' at time zone 'UTC'";
+    let run = |name: &str| {
+        [
+            frontend::parse(name, text, &[]),
+            frontend::bind("", name, &Values::default()),
+            frontend::execute("", 0),
+            frontend::sync(),
+        ]
+        .concat()
+    };
+    for (set, end) in [
+        ("set local timezone = 'America/New_York'", "commit"),
+        ("set timezone = 'America/New_York'", "rollback"),
+        ("select set_config('timezone', 'America/New_York', true)", "commit"),
+    ] {
+        let (mut a, mut b) = (proxy.login(), proxy.login());
+        for client in [&mut a, &mut b] {
+            client.query("set timezone = 'UTC'");
+        }
+        a.query("begin");
+        a.query(set);
+        assert_eq!(a.ask(&run("s")).value(), "2021-01-01 05:00:00", "{set}");
+        a.query(end);
+        assert_eq!(b.ask(&run("other")).value(), "2021-01-01 00:00:00", "{set}");
+    }
+}
+
+/// PL/pgSQL keeps what it has planned for as long as the server's session lives.
+fn plans_of_functions_are_no_other_clients(world: &World) {
+    let proxy = world.proxy(&one());
+    let mut a = proxy.login();
+    a.query(
+        "create or replace function says_when() returns text language plpgsql as \
+         $$begin return timestamptz '2020-01-01 00:00' at time zone 'UTC'; end$$",
+    );
+    for (zone, expected) in
+        [("UTC", "2020-01-01 00:00:00"), ("America/New_York", "2020-01-01 05:00:00"), ("UTC", "2020-01-01 00:00:00")]
+    {
+        let mut client = proxy.login();
+        client.query(&format!("set timezone = '{zone}'"));
+        assert_eq!(client.value("select says_when()"), expected, "{zone}");
+    }
+    a.query("drop function says_when()");
+}
+
+/// A server that has had temporary tables does not notice that another client's first one hides a table.
+fn a_temporary_table_is_seen_by_what_was_planned(world: &World) {
+    let proxy = world.proxy(&one());
+    let mut owner = proxy.login();
+    owner.query("drop table if exists hides; create table hides(v text); insert into hides values ('permanent')");
+    owner.query(
+        "create or replace function reads_hides() returns text language plpgsql volatile as \
+         $$begin return (select v from hides); end$$",
+    );
+    let make = "create temp table hides(v text); insert into hides values ('own')";
+    let before = |world: &World| {
+        let mut first = world.proxy(&one()).login();
+        first.query("create temp table other(x int)");
+        assert_eq!(first.value("select reads_hides()"), "permanent");
+    };
+    before(world);
+    let mut client = proxy.login();
+    client.query("prepare p as select v from hides");
+    client.query(make);
+    assert_eq!(client.value("execute p"), "own");
+    drop(client);
+    before(world);
+    let mut client = proxy.login();
+    client.query(make);
+    assert_eq!(client.value("select reads_hides()"), "own");
+    drop(client);
+    before(world);
+    let mut client = proxy.login();
+    assert_eq!(client.value("select reads_hides()"), "permanent");
+    client.query(make);
+    assert_eq!(client.value("select reads_hides()"), "own");
+    drop(client);
+    owner.query("drop function reads_hides(); drop table hides");
+}
+
+/// Nothing in these texts looks like a call.
+fn code_without_a_name_leaves_nothing(world: &World) {
+    let proxy = world.proxy(&one());
+    let mut owner = direct(world.cluster().primary(), "app");
+    owner.query(
+        "drop schema if exists quiet cascade; create schema quiet; \
+         create operator quiet.### (leftarg = int, rightarg = int, function = pg_try_advisory_lock)",
+    );
+    for text in [
+        "select (4242::int8).pg_advisory_lock",
+        "select 1 operator(quiet.###) 2",
+        "select set_config('roleX'::varchar(4), 'app', false)",
+        "select set_config('work_memX'::varchar(8), '99MB', false)",
+    ] {
+        let mut a = proxy.login();
+        assert_eq!(a.query(text).sqlstate(), None, "{text}");
+        drop(a);
+        let mut b = proxy.login();
+        let left = "select (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) || \
+            current_setting('role') || current_setting('work_mem')";
+        assert_eq!(b.value(left), "0none4MB", "{text}");
+    }
+    owner.query("drop schema quiet cascade");
 }

@@ -231,6 +231,7 @@ impl Library {
             defaults: read.and_then(|entry| entry.defaults.clone()),
             search_path: value(row, 8).map(Into::into),
             of_row: text(row, 9) == "t",
+            of_value: text(row, 12) == "t",
             is_definers: text(row, 11) == "t",
         }
     }

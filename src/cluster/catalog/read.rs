@@ -66,7 +66,8 @@ const POLICIES: &str = "SELECT p.polrelid, pg_get_expr(p.polqual, p.polrelid) FR
     WHERE c.relrowsecurity AND p.polcmd IN ('r','*') AND p.polqual IS NOT NULL";
 const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, p.prokind, p.provolatile, l.lanname, l.lanpltrusted, p.xmin, \
       (SELECT substr(c, 13) FROM unnest(p.proconfig) c WHERE c LIKE 'search\\_path=%' LIMIT 1), \
-      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype IN ('c','p'), p.proargdefaults IS NOT NULL, p.prosecdef \
+      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 AND t.typtype IN ('c','p'), p.proargdefaults IS NOT NULL, p.prosecdef, \
+      p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1 \
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
     LEFT JOIN pg_type t ON t.oid = p.proargtypes[0] \
     WHERE p.oid >= 16384 AND n.nspname !~ '^pg_temp_'";

@@ -94,7 +94,7 @@ fn filtered(
         Filter::Derived(_) => name,
         _ => relation.alias.as_ref().or(new.and_then(|new| new.alias.as_ref())).unwrap_or(name),
     };
-    let conditions = rules.filters.iter().filter(|(table, _)| table.matches(&relation.name, path));
+    let conditions = rules.filters.iter().filter(|(table, _)| table.covers(&relation.name, path));
     let conditions: Vec<String> = conditions.map(|(_, condition)| condition.on(called)).collect();
     match (conditions.as_slice(), &relation.filter) {
         ([], _) | (_, Filter::Needless) => Ok(None),

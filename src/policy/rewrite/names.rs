@@ -77,6 +77,16 @@ impl Pattern {
         }
     }
 
+    /// The same for what keeps rows apart: without a schema it means the tables of all schemas, whatever search_path a client sets.
+    pub(super) fn covers(&self, relation: &Name, path: Path<'_>) -> bool {
+        let anywhere =
+            relation.schema.as_deref().is_some_and(|schema| !matches!(schema, "pg_catalog" | "information_schema"));
+        match self.schema {
+            None if anywhere => self.name.matches(&relation.name),
+            _ => self.matches(relation, path),
+        }
+    }
+
     /// Does the answer depend on the search path?
     pub(super) fn hangs_on_path(&self, relation: &Name) -> bool {
         self.schema.is_some() != relation.schema.is_some() && !is_system(relation) && self.name.matches(&relation.name)

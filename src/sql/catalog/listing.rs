@@ -105,6 +105,8 @@ pub struct Function {
     pub search_path: Option<Box<str>>,
     /// It can be called with a row alone: `t.f`.
     pub of_row: bool,
+    /// It can be called with one value alone: `(v).f`.
+    pub of_value: bool,
     /// It runs as its owner.
     pub is_definers: bool,
 }

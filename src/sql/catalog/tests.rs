@@ -215,6 +215,7 @@ fn listing(lines: &[String]) -> Listing {
                     defaults: rest.iter().find_map(|word| word.strip_prefix("default=")).map(expression),
                     search_path: rest.iter().find_map(|word| word.strip_prefix("path=")).map(Into::into),
                     of_row: rest.contains(&"row"),
+                    of_value: rest.contains(&"value"),
                     is_definers: rest.contains(&"definer"),
                 });
             }
@@ -234,6 +235,7 @@ fn listing(lines: &[String]) -> Listing {
                     defaults: None,
                     search_path: None,
                     of_row: false,
+                    of_value: false,
                     is_definers: false,
                 });
             }

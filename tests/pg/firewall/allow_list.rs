@@ -12,7 +12,8 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     Vec::from(
-        cases!("allow_list", Pgsluice: what_was_learned_passes_and_nothing_else, principals_have_lists_of_their_own),
+        cases!("allow_list", Pgsluice: what_was_learned_passes_and_nothing_else, principals_have_lists_of_their_own,
+            what_looks_like_a_value_is_none),
     )
 }
 
@@ -156,4 +157,50 @@ fn principals_have_lists_of_their_own(world: &World) {
     assert_eq!(tool.query("select 1 as tool").sqlstate(), None);
     assert_eq!(tool.query("select count(*) from t").sqlstate().as_deref(), Some("42501"));
     assert_eq!(app.query("select 1 as tool").sqlstate(), None);
+}
+
+/// To pg_query's fingerprint a schema, the body of DO and the name of a parameter in set_config make no difference.
+fn what_looks_like_a_value_is_none(world: &World) {
+    world.prepare(TABLE);
+    world.prepare("drop schema if exists aside cascade; create schema aside; create table aside.t(id int, v text)");
+    let store = world.cluster().dir().join("learned-forms.yaml");
+    let _ = fs::remove_file(&store);
+    let top = format!("firewall: {{ allow_list: {{ store: \"{}\", default: learn }} }}", store.display());
+    let proxy = world.start_proxy(&Setup::default().size(2).top(&top), world.cluster());
+    let mut client = proxy.login();
+    let learned = [
+        "select v from t where id = 1",
+        "select id from aside.t where id = 1",
+        "do 'begin null; end'",
+        "select set_config('work_mem', '5MB', false)",
+    ];
+    for sql in learned {
+        assert_eq!(client.query(sql).sqlstate(), None, "{sql}");
+    }
+    eventually("the store", || {
+        fs::read_to_string(&store).is_ok_and(|text| text.matches("fingerprint:").count() == learned.len())
+    });
+    let before = proxy.log();
+    rewrite(&proxy, "default: learn", "default: protect");
+    eventually("the reload", || proxy.log()[before.len()..].contains("reloaded"));
+    for sql in [
+        "select v from t where id = 2",
+        "select id from aside.t where id = 3",
+        "do 'begin null; end'",
+        "select set_config('work_mem', '6MB', false)",
+    ] {
+        assert_eq!(client.query(sql).sqlstate(), None, "{sql}");
+    }
+    for sql in [
+        "select v from aside.t where id = 2",
+        "select id from t where id = 3",
+        "do 'begin delete from t; end'",
+        "select set_config('role', 'bob', false)",
+    ] {
+        for reply in [client.query(sql), client.extended(sql, &[])] {
+            assert_eq!(reply.sqlstate().as_deref(), Some("42501"), "{sql}");
+        }
+    }
+    assert_eq!(world.superuser("select count(*) from t"), "5");
+    world.prepare("drop schema aside cascade");
 }

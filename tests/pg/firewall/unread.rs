@@ -11,7 +11,7 @@ use crate::{
 
 pub fn cases() -> Vec<Case> {
     cases!("firewall::unread", Pgsluice: a_rule_that_protects_covers_what_cannot_be_read, a_refused_parse_drops_the_unnamed_statement,
-        what_code_has_prepared_does_not_run).into()
+        what_code_has_prepared_does_not_run, calls_and_names_in_disguise_are_seen).into()
 }
 
 fn a_rule_that_protects_covers_what_cannot_be_read(world: &World) {
@@ -118,4 +118,45 @@ fn what_code_has_prepared_does_not_run(world: &World) {
     assert_eq!(client.query("execute hidden").sqlstate(), None);
     let (_, page) = http(proxy.admin, "/metrics");
     assert!(page.contains("rule=\"unseen-statement\",verdict=\"detect\"} 1"), "{page}");
+}
+
+/// Ways to call a function, to set a parameter and to read a table that look like something else.
+fn calls_and_names_in_disguise_are_seen(world: &World) {
+    world.prepare(TABLE);
+    world.prepare("drop table if exists secret; create table secret(id int)");
+    world.prepare(
+        "create or replace function my_sleep(v text) returns int language sql as 'select 1'; \
+         drop type if exists address cascade; create type address as (street text)",
+    );
+    let rules_here = format!("{RULES}\n  - {{ name: no-mine, when: {{ functions: [\"my_*\"] }}, deny: {{}} }}\n");
+    let proxy = world.proxy(&Setup::default().size(3).top(&rules(world, "disguise", &rules_here)));
+    let mut client = proxy.login();
+    let body = |code: &str| format!("create function x() returns setof secret language plpgsql as '{code}'");
+    for (rule, sql) in [
+        ("no-sleep", "select (0.01::float8).pg_sleep".to_owned()),
+        ("no-mine", "select ('a'::text).my_sleep".to_owned()),
+        ("no-mine", "select (t.v).my_sleep from t".to_owned()),
+        ("no-setting", "select set_config('roleX'::varchar(4), 'bob', false)".to_owned()),
+        ("no-secret", body("begin return query table secret; end")),
+        (
+            "no-secret",
+            body("declare r secret; begin for r in execute ''table secret'' loop return next r; end loop; end"),
+        ),
+        ("no-secret", body("begin return query execute ''select * from secret''; end")),
+        ("no-setting", body("declare x text; begin x := set_config(''role'', ''bob'', false); end")),
+        ("no-sleep", body("begin raise notice ''%'', pg_sleep(1); end")),
+    ] {
+        refused(&client.query(&sql), rule, &sql);
+        refused(&client.extended(&sql, &[]), rule, &sql);
+    }
+    assert_eq!(client.value("select (row('x')::address).street"), "x");
+    // By parsing and EXECUTE in one group, too.
+    let group = [
+        frontend::parse("p", "select 1", &[]),
+        frontend::parse("", "execute p", &[]),
+        frontend::bind("", "", &Values::text(&[])),
+        frontend::execute("", 0),
+        frontend::sync(),
+    ];
+    assert_eq!(client.ask(&group.concat()).sqlstate(), None);
 }

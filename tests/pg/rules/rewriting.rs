@@ -74,6 +74,22 @@ fn a_tenant_sees_its_own_rows_by_every_door(world: &World) {
     assert_eq!(client.query("delete from orders where id > 8").letters(), "C(DELETE 1) Z(I)");
     assert_eq!(world.superuser("select count(*) from orders where v = 'x'"), "4");
     assert_eq!(world.superuser("select count(*) from orders"), "9");
+    // Wherever a client lets names be looked for.
+    for path in ["set search_path = ''", "select set_config('search_path', 'pg_catalog', false)"] {
+        let mut client = proxy.login();
+        assert_eq!(client.query(path).sqlstate(), None);
+        for reply in [
+            client.query("select count(*) from public.orders"),
+            client.extended("select count(*) from public.orders", &[]),
+        ] {
+            assert_eq!(reply.value(), "4", "{path}");
+        }
+        assert_eq!(
+            client.query("update public.orders set v = 'y' where tenant = 0").letters(),
+            "C(UPDATE 0) Z(I)",
+            "{path}"
+        );
+    }
     let metrics = http(proxy.admin, "/metrics").1;
     assert!(
         metrics.contains("pgsluice_rules_total{section=\"rewrite\",rule=\"tenant\",verdict=\"allow\"}"),
@@ -158,6 +174,7 @@ fn what_was_prepared_is_changed_again_after_a_reload(world: &World) {
     parse(&mut client, "a");
     assert_eq!(client.query("prepare p as select count(*) from orders").sqlstate(), None);
     assert_eq!((run(&mut client, "a"), client.value("execute p")), ("10".to_owned(), "10".to_owned()));
+    client.query("declare held cursor with hold for select id from orders");
     let reload = |text: &str| {
         let before = proxy.log();
         rules(world, "again", text);
@@ -166,7 +183,10 @@ fn what_was_prepared_is_changed_again_after_a_reload(world: &World) {
     };
     reload(&rule("1"));
     assert_eq!(run(&mut client, "a"), "0A000");
-    assert_eq!(client.query("execute p").sqlstate().as_deref(), Some("0A000"));
+    for sql in ["execute p", "execute a", "fetch all held"] {
+        assert_eq!(client.query(sql).sqlstate().as_deref(), Some("0A000"), "{sql}");
+    }
+    client.query("close held");
     parse(&mut client, "b");
     assert_eq!(run(&mut client, "b"), "5");
     client.query("deallocate p");

@@ -114,6 +114,7 @@ impl Seen {
             let mut seen = Self::default();
             seen.parsed(&written("select", expression), Walk::in_block(functions));
             self.names.add(seen.names);
+            self.acts.extend(seen.acts.into_iter().filter(|act| !act.parameters.is_empty()));
         }
         self.effects.extend(locks(piece, functions));
     }
@@ -154,9 +155,15 @@ fn is_word(token: &(&[u8], TokenKind), words: &[&[u8]]) -> bool {
 /// The constant that EXECUTE is given, in whatever quotes; INTO and USING may follow.
 fn executed(piece: Piece<'_>) -> Option<String> {
     let (first, rest) = piece.split_first()?;
-    if !is_word(first, &[b"execute"]) {
-        return None;
-    }
+    let rest = match first {
+        first if is_word(first, &[b"execute"]) => rest,
+        // RETURN QUERY EXECUTE, FOR … IN EXECUTE, OPEN … FOR EXECUTE.
+        first if is_word(first, &[b"return", b"for", b"open"]) => {
+            let at = rest.iter().position(|token| is_word(token, &[b"execute"]))?;
+            after(rest, at + 1)
+        }
+        _ => return None,
+    };
     let (constant, behind) =
         rest.iter().enumerate().find(|(_, (bytes, _))| *bytes != b"(").map(|(i, token)| (token, after(rest, i + 1)))?;
     let whole =
@@ -171,9 +178,9 @@ fn executed(piece: Piece<'_>) -> Option<String> {
 
 /// The statement in RETURN QUERY, FOR … IN, OPEN … FOR, behind a label, or with the variables that RETURNING … INTO fills.
 fn statement_in(piece: Piece<'_>) -> Option<String> {
-    let from = piece
-        .iter()
-        .position(|token| is_word(token, &[b"select", b"insert", b"update", b"delete", b"merge", b"with"]))?;
+    let from = piece.iter().position(|token| {
+        is_word(token, &[b"select", b"insert", b"update", b"delete", b"merge", b"with", b"table", b"values"])
+    })?;
     let statement = after(piece, from);
     let returning = statement.iter().position(|token| is_word(token, &[b"returning"])).unwrap_or(statement.len());
     let filled = after(statement, returning).iter().position(|token| is_word(token, &[b"into"]));
@@ -181,13 +188,20 @@ fn statement_in(piece: Piece<'_>) -> Option<String> {
     Some(written("", statement.get(..to)?))
 }
 
-/// The expression of a condition, a RETURN or an assignment.
+/// The expression of a condition, a RETURN, a message, or an assignment.
 fn expression_in(piece: Piece<'_>) -> Option<Piece<'_>> {
     let first = piece.first()?;
-    if is_word(first, &[b"if", b"elsif", b"elseif", b"while", b"return", b"when", b"case"]) {
+    if is_word(first, &[b"return"]) && piece.get(1).is_some_and(|second| is_word(second, &[b"next"])) {
+        return Some(after(piece, 2));
+    }
+    if is_word(first, &[b"raise", b"exit", b"continue"]) {
+        let at = piece.iter().position(|token| token.0 == b"," || is_word(token, &[b"when"]))?;
+        return Some(after(piece, at + 1));
+    }
+    if is_word(first, &[b"assert", b"if", b"elsif", b"elseif", b"while", b"return", b"when", b"case"]) {
         return Some(after(piece, 1));
     }
-    let assigned = piece.iter().position(|(bytes, _)| matches!(*bytes, b":=" | b"="))?;
+    let assigned = piece.iter().position(|token| matches!(token.0, b":=" | b"=") || is_word(token, &[b"default"]))?;
     Some(after(piece, assigned + 1))
 }
 

@@ -2,10 +2,13 @@
 
 use pg_query::{
     Node, NodeEnum,
-    protobuf::{self, DefElem, VariableSetKind, VariableSetStmt, a_const::Val},
+    protobuf::{self, DefElem, TypeName, VariableSetKind, VariableSetStmt, a_const::Val},
 };
 
-use super::{relations, walk::Walk};
+use super::{
+    relations,
+    walk::{Walk, qualified},
+};
 use crate::sql::facts::{Effect, Isolation, Kind, PrimaryReason, TxOptions, TxVerb, Verb};
 
 /// Stands for a parameter whose name is computed.
@@ -176,7 +179,7 @@ pub(super) fn is_on(options: &[Node], name: &str) -> bool {
     options.iter().filter_map(option).any(|one| one.defname == name && value(one) == Some(true))
 }
 
-/// The text of a literal, through casts; `None` for NULL and for anything that is no literal.
+/// The text of a literal, through casts that leave it as it is; `None` for NULL and for anything that is no literal.
 pub(super) fn constant(node: &Node) -> Option<String> {
     match node.node.as_ref()? {
         NodeEnum::AConst(literal) => match literal.val.as_ref()? {
@@ -189,9 +192,18 @@ pub(super) fn constant(node: &Node) -> Option<String> {
         NodeEnum::String(s) => Some(s.sval.clone()),
         NodeEnum::Integer(n) => Some(n.ival.to_string()),
         NodeEnum::Boolean(b) => Some(b.boolval.to_string()),
-        NodeEnum::TypeCast(cast) => constant(cast.arg.as_deref()?),
+        NodeEnum::TypeCast(cast) if keeps_text(cast.type_name.as_ref()?) => constant(cast.arg.as_deref()?),
         _ => None,
     }
+}
+
+/// Is a literal of this type what stands in the text? `'roleX'::varchar(4)` is not, nor is what a type of somebody's own makes of it.
+fn keeps_text(of: &TypeName) -> bool {
+    let (schema, name) = qualified(&of.names);
+    matches!(schema, "" | "pg_catalog")
+        && matches!(name, "text" | "varchar" | "bool" | "int2" | "int4" | "int8")
+        && of.typmods.is_empty()
+        && of.array_bounds.is_empty()
 }
 
 /// What PostgreSQL's parse_bool takes: any unambiguous beginning of true, false, yes, no, on, off, or 1 and 0.

@@ -43,9 +43,10 @@ impl Strangers {
         }
     }
 
-    /// `(…).c`
-    pub(super) fn indirection(&mut self, parts: &[Node]) {
-        parts.iter().for_each(|part| self.field(part));
+    /// `(…).c`, where c is not PostgreSQL's own function.
+    pub(super) fn behind_value(&mut self, part: &str) {
+        self.fields.insert(Field::of(part));
+        self.fields.insert(Field::behind_value(part));
     }
 
     fn field(&mut self, part: &Node) {

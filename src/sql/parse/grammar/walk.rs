@@ -53,6 +53,8 @@ pub(super) struct Walk<'f> {
     reads: BTreeSet<Name>,
     writes: BTreeSet<Name>,
     called: BTreeSet<Name>,
+    /// What may be a function behind a value.
+    notations: BTreeSet<Name>,
     effects: Vec<Effect>,
     pub(super) inside: Vec<Effect>,
     tx: Vec<TxVerb>,
@@ -94,6 +96,7 @@ impl<'f> Walk<'f> {
             reads: BTreeSet::new(),
             writes: BTreeSet::new(),
             called: BTreeSet::new(),
+            notations: BTreeSet::new(),
             effects: Vec::new(),
             inside: Vec::new(),
             tx: Vec::new(),
@@ -128,6 +131,7 @@ impl<'f> Walk<'f> {
             reads: self.reads.into_iter().collect(),
             writes: self.writes.into_iter().collect(),
             functions: self.called.into_iter().collect(),
+            notations: self.notations.into_iter().collect(),
             tx: self.tx.into(),
             effects: self.effects.into(),
             inside: self.inside.into(),
@@ -203,7 +207,7 @@ impl<'f> Walk<'f> {
             }
             NodeRef::ColumnRef(n) => self.strangers.column(&n.fields),
             NodeRef::AIndirection(n) => {
-                self.strangers.indirection(&n.indirection);
+                n.indirection.iter().for_each(|part| self.notation(part));
                 self.visit_children(node);
             }
             NodeRef::FuncCall(n) => {
@@ -448,6 +452,18 @@ impl<'f> Walk<'f> {
         }
     }
 
+    /// `(…).f` is f(…) if the value has no field of that name (ParseFuncOrColumn).
+    fn notation(&mut self, part: &Node) {
+        let Some(pg_query::NodeEnum::String(_)) = part.node else { return };
+        let function = word(part);
+        if self.functions.class(function).is_some() {
+            self.calls(&protobuf::FuncCall { funcname: vec![part.clone()], ..Default::default() });
+        } else {
+            self.notations.insert(name("", function));
+        }
+        self.strangers.behind_value(function);
+    }
+
     /// A function that something is made of: it will be called one day.
     pub(super) fn names_function(&mut self, parts: &[Node]) {
         let (schema, function) = qualified(parts);
@@ -462,7 +478,11 @@ impl<'f> Walk<'f> {
 
     /// What is walked by itself, a body for instance, has its acts, effects and names taken out of it.
     pub(super) fn into_seen(self) -> (Vec<Effect>, Box<[Act]>, Names) {
-        let names = Names { reads: self.reads, writes: self.writes, called: self.called };
+        let names = Names {
+            reads: self.reads,
+            writes: self.writes,
+            called: self.called.into_iter().chain(self.notations).collect(),
+        };
         (self.effects, self.acts.finish(), names)
     }
 

@@ -53,6 +53,7 @@ fn mentioning(text: &str, facts: Facts) -> Facts {
     let mut mentions = Mentions { primary: facts.primary, opaque, ..Mentions::default() };
     if facts.primary.is_none() {
         let (mut operators, mut types, mut fields) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut before = ["", ""];
         for token in Tokens::new(text.as_bytes(), StringRules::default()) {
             let word = text.get(token.start..token.end).unwrap_or_default();
             let name = |name: String| Name { schema: None, name: name.into() };
@@ -66,10 +67,15 @@ fn mentioning(text: &str, facts: Facts) -> Facts {
                         _ => word.trim_matches('"').replace("\"\"", "\""),
                     };
                     fields.insert(Field::of(&word));
+                    if matches!(before, [")" | "]", "."]) {
+                        fields.insert(Field::behind_value(&word));
+                    }
                     types.insert(name(word));
                 }
+                TokenKind::BlockComment | TokenKind::LineComment => continue,
                 _ => {}
             }
+            before = [before[1], text.get(token.start..token.end).unwrap_or_default()];
         }
         mentions.operators = operators.into_iter().collect();
         mentions.types = types.into_iter().collect();

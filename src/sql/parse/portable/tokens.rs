@@ -142,6 +142,9 @@ impl<'t> Script<'t> {
         }
         if self.bytes(at + 1) == "(" {
             self.call(at, name, functions, doubts);
+        } else if self.is_behind_value(at) && functions.class(name).is_some() {
+            self.built_in(name, functions.class(name), doubts);
+            doubts.calls.insert(Name { schema: None, name: name.into() });
         } else if name.starts_with("pg_") && name != "pg_catalog" && !self.is_type(at) {
             match relations::classify("", name) {
                 RelationClass::Plain => {}
@@ -160,6 +163,11 @@ impl<'t> Script<'t> {
         self.before(at) == "::"
     }
 
+    /// `(…).f`, `a[1].f`: a function of the value, perhaps.
+    fn is_behind_value(&self, at: usize) -> bool {
+        self.before(at) == "." && at.checked_sub(2).is_some_and(|at| matches!(self.bytes(at), ")" | "]"))
+    }
+
     fn call(&self, at: usize, name: &str, functions: &Functions, doubts: &mut Doubts) {
         let qualified = self.before(at) == ".";
         let plain = self.kind(at) == Some(TokenKind::Word) && !qualified;
@@ -175,6 +183,11 @@ impl<'t> Script<'t> {
         let class = functions.class(name).filter(|_| built_in);
         let schema = (!built_in).then(|| schema.trim_matches('"').to_ascii_lowercase().into());
         doubts.calls.insert(Name { schema, name: name.into() });
+        self.built_in(name, class, doubts);
+    }
+
+    /// What a call of a built-in function may do; `None`: of another one.
+    fn built_in(&self, name: &str, class: Option<FunctionClass>, doubts: &mut Doubts) {
         match class {
             // Of which parameter hangs on a literal.
             Some(FunctionClass::Read) if name == "current_setting" => doubts.add(PrimaryReason::NodeLocal),
