@@ -103,9 +103,9 @@ pub struct Feed {
     /// The first error passed to the client since the last reset.
     pub error: Option<SqlState>,
     /// The first error of a request of ours.
-    pub hidden_error: Option<(SqlState, Box<str>)>,
+    pub hidden_error: Option<Box<(SqlState, Box<str>)>>,
     /// A FATAL the server said before it went; never passed on as it is.
-    pub fatal: Option<(SqlState, Box<str>)>,
+    pub fatal: Option<Box<(SqlState, Box<str>)>>,
     /// DataRow bodies of [`Show::Collect`] and [`Show::Try`] requests.
     pub rows: Vec<Vec<u8>>,
     collected: usize,
@@ -136,7 +136,7 @@ pub struct Feed {
     /// Of the ParameterDescription whose RowDescription comes next, if anybody wants to know.
     parameters: Option<NonZeroU64>,
     /// Why a statement could not be lent under the client's own name: the error its Query has to end with.
-    lent_error: Option<(SqlState, Box<[u8]>)>,
+    lent_error: Option<Box<(SqlState, Box<[u8]>)>>,
     /// Reported parameters the server has changed, and whether the client was told.
     pub reported: Vec<(Box<str>, Box<str>, bool)>,
     /// The server has completed a DEALLOCATE ALL or DISCARD ALL of the client's: no prepared statement is left.
@@ -494,7 +494,7 @@ impl Feed {
         };
         let severity = fields.and_then(|f| f.severity()).unwrap_or(b"ERROR");
         if severity == b"FATAL" || severity == b"PANIC" || what.is_none() {
-            self.fatal = Some((sqlstate, message()));
+            self.fatal = Some(Box::new((sqlstate, message())));
             return Ok(Move::Drop);
         }
         self.copy_in = false;
@@ -508,7 +508,7 @@ impl Feed {
             return Ok(Move::Drop);
         }
         if !show.is_theirs() && matches!(what, Some(What::Query | What::Sync)) {
-            self.hidden_error.get_or_insert_with(|| (sqlstate, message()));
+            self.hidden_error.get_or_insert_with(|| Box::new((sqlstate, message())));
             return Ok(Move::Drop);
         }
         if self.on_trial() && sqlstate != SqlState::QUERY_CANCELED {
@@ -516,7 +516,7 @@ impl Feed {
             return Ok(Move::Drop);
         }
         if self.queue.front().is_some_and(|owed| owed.ack() == Ack::Lent) {
-            self.lent_error = Some((sqlstate, whole_message(tag::ERROR_RESPONSE, body)));
+            self.lent_error = Some(Box::new((sqlstate, whole_message(tag::ERROR_RESPONSE, body))));
             self.skip();
             return Ok(Move::Drop);
         }
@@ -543,7 +543,7 @@ impl Feed {
         let misplaced = self.strays.words_of(body);
         if what == Some(What::Query)
             && matches!(sqlstate, SqlState::UNDEFINED_STATEMENT | SqlState::IN_FAILED_TRANSACTION)
-            && let Some((sqlstate, error)) = self.lent_error.take()
+            && let Some((sqlstate, error)) = self.lent_error.take().map(|said| *said)
         {
             // What it names is missing because it could not be made; that is what a server would have said.
             self.error.get_or_insert(sqlstate);

@@ -54,6 +54,7 @@ impl Session {
                 }
                 self.last.pinned = self.pins.reason();
                 self.last.verdict = None;
+                self.last.refused = false;
                 self.last.waited = Duration::ZERO;
             }
             if !newly {
@@ -74,7 +75,7 @@ impl Session {
                     self.deeds.identity_is_gone = true;
                     continue;
                 }
-                let refusal = match self.feed.hidden_error.take() {
+                let refusal = match self.feed.hidden_error.take().map(|said| *said) {
                     Some((sqlstate, message)) => Refusal::new(sqlstate, message.into_string()),
                     None => Refusal::new(
                         SqlState::CONNECTION_FAILURE,
@@ -171,7 +172,7 @@ impl Session {
                     // The client's doing: a message that has no place in its COPY.
                     let fatal = self.feed.fatal.take();
                     self.drop_server(NodeOutcome::Answered);
-                    let message = fatal.map_or_else(String::new, |(_, message)| message.into());
+                    let message = fatal.map_or_else(String::new, |said| said.1.into());
                     return Err(End::Fatal(SqlState::PROTOCOL_VIOLATION, message));
                 }
                 Outcome::ServerLost(_) | Outcome::ServerBroke(_) => {
@@ -182,12 +183,12 @@ impl Session {
                     };
                     let node = self.held.as_ref().map_or(0, |held| held.node);
                     let id = self.tenant.database.nodes[node].id;
-                    let why = match &self.feed.fatal {
+                    let why = match self.feed.fatal.as_deref() {
                         Some((sqlstate, message)) => format!("{why}: {message} ({sqlstate})"),
                         None => why,
                     };
                     self.worker.shared.connection_lost(&self.tenant.database.nodes[node].name, &why);
-                    if self.feed.fatal.as_ref().is_none_or(|(code, _)| *code != SqlState::ADMIN_SHUTDOWN) {
+                    if self.feed.fatal.as_ref().is_none_or(|said| said.0 != SqlState::ADMIN_SHUTDOWN) {
                         (self.worker.shared.suspect)(id);
                     }
                     // On a primary a view may hide a write, and the server may have died after its commit; one that says why it ends
@@ -307,7 +308,7 @@ impl Session {
         if !self.pins.any() {
             self.pinned = None;
         }
-        self.last.node = None;
+        self.last.refused = true;
         self.last.reason.get_or_insert(RouteReason::NoReplica);
         load.consume(self);
         self.unread = load.unread();
@@ -352,7 +353,7 @@ impl Session {
         if broken {
             return Err(End::Left);
         }
-        let why = fatal.map(|(_, message)| format!(": {message}")).unwrap_or_default();
+        let why = fatal.map(|said| format!(": {}", said.1)).unwrap_or_default();
         let (sqlstate, message) = if ending || !(only_reads || in_transaction) {
             (
                 SqlState::OUTCOME_UNKNOWN,

@@ -118,6 +118,7 @@ impl Session {
                         load.started(self.worker.index);
                     }
                     self.last.node = Some(node);
+                    self.last.refused = false;
                     self.last.role = role;
                     if role == Some(Role::Replica) {
                         self.usual = Some(node);

@@ -146,7 +146,7 @@ impl<'a> Probe<'a> {
         };
         match tokio::time::timeout(DEADLINE, talk).await {
             Ok(Some(_)) if feed.status == Some(TxStatus::Idle) => Ok((lease, feed)),
-            _ => Err(feed.fatal.map_or_else(lost, |(code, message)| End::Fatal(code, message.into()))),
+            _ => Err(feed.fatal.map_or_else(lost, |said| End::Fatal(said.0, said.1.into()))),
         }
     }
 

@@ -144,8 +144,8 @@ impl Session {
 
     /// What SHOW pgsluice.route and the counters say of it.
     pub(super) fn note_refused(&mut self, refusal: &Refusal, statements: u32) {
-        self.last.node = None;
-        self.last.role = None;
+        // A server that is held stays what it is.
+        self.last.refused = true;
         self.last.verdict.clone_from(&refusal.verdict);
         self.last.reason = Some(if refusal.verdict.is_some() { RouteReason::Rule } else { RouteReason::SessionState });
         self.count(Sent::Refused, statements);

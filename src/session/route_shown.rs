@@ -15,6 +15,8 @@ pub(super) struct LastRoute {
     /// Index of the node; `None`: answered here.
     pub node: Option<usize>,
     pub role: Option<Role>,
+    /// It went nowhere.
+    pub refused: bool,
     pub reason: Option<RouteReason>,
     pub waited: Duration,
     pub pinned: Option<&'static str>,
@@ -29,10 +31,11 @@ pub(super) const ROUTE_COLUMNS: [&str; 9] =
 impl LastRoute {
     /// The row, as text.
     pub(super) fn write_row(&self, tenant: &Rc<Tenant>, out: &mut Vec<u8>) {
-        let node = self.node.and_then(|i| tenant.database.nodes.get(i)).map(|n| n.name.as_str());
+        let here = !self.refused;
+        let node = self.node.filter(|_| here).and_then(|i| tenant.database.nodes.get(i)).map(|n| n.name.as_str());
         let waited = self.waited.as_micros().to_string();
-        let role = self.role.map(Role::as_str);
-        let route = match (self.node, self.reason) {
+        let role = self.role.filter(|_| here).map(Role::as_str);
+        let route = match (self.node.filter(|_| here), self.reason) {
             (_, None) => None,
             (None, Some(_)) => Some("refused"),
             (Some(_), Some(RouteReason::InTransaction)) => Some("held"),

@@ -324,7 +324,7 @@ async fn try_on_server(probe: &Probe<'_>, lease: Lease, asked: &Asked) -> Result
     let mut set = String::new();
     set_all(&mut set, asked.wishes.iter().map(|(name, value)| (&**name, &**value)));
     let (lease, feed) = probe.ask(lease, &set).await?;
-    if let Some((sqlstate, message)) = feed.hidden_error {
+    if let Some((sqlstate, message)) = feed.hidden_error.map(|said| *said) {
         // The statement failed as a whole, so none of the wishes took effect.
         probe.release(lease, &Params::default());
         // As a server says it: a bad parameter in the startup packet is fatal.

@@ -148,7 +148,7 @@ impl Session {
                 Outcome::ClientClosing | Outcome::Misrouted | Outcome::Misnamed | Outcome::TooMuch | Outcome::Overdue,
             ) => Err(End::Left),
             Some(Outcome::ServerLost(_) | Outcome::ServerBroke(_)) => {
-                let fatal = self.feed.fatal.take();
+                let fatal = self.feed.fatal.take().map(|said| *said);
                 self.drop_server(NodeOutcome::Failed);
                 let (sqlstate, message) =
                     fatal.unwrap_or((SqlState::CONNECTION_FAILURE, "the server connection was lost".into()));

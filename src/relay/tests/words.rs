@@ -148,7 +148,7 @@ pub(super) fn learnt(feed: &Feed) -> String {
         ("mid_message", feed.is_mid_message()),
     ];
     notes.extend(flags.iter().filter(|(_, set)| *set).map(|(name, _)| (*name).to_owned()));
-    let code = |said: &Option<(SqlState, Box<str>)>| said.as_ref().map(|(code, _)| code.to_string());
+    let code = |said: &Option<Box<(SqlState, Box<str>)>>| said.as_ref().map(|said| said.0.to_string());
     notes.extend(feed.error.map(|code| format!("error={code}")));
     notes.extend(code(&feed.hidden_error).map(|code| format!("hidden={code}")));
     notes.extend(code(&feed.fatal).map(|code| format!("fatal={code}")));
