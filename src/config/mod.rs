@@ -500,7 +500,10 @@ impl Config {
         let changes = [
             ("listen", self.listen != new.listen),
             ("workers", self.workers != new.workers),
-            ("admin", self.admin != new.admin),
+            (
+                "admin.listen",
+                self.admin.as_ref().map(|admin| admin.listen) != new.admin.as_ref().map(|admin| admin.listen),
+            ),
             ("log.format", self.log.format != new.log.format),
         ];
         changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()

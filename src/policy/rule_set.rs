@@ -407,7 +407,7 @@ impl RuleSet {
         Some(Lesson {
             listed_for: Arc::clone(self.allow_list.listed_for(principal.listing)?),
             fingerprint: print_of(facts, text)?,
-            text: text.normalized()?.into(),
+            text: shown(facts, text)?.into(),
             kind: facts.kind.as_str(),
             tables: tables_of(facts).into(),
             on,
@@ -502,6 +502,21 @@ impl Verdict {
         matched.push(Matched { section, name: Arc::clone(name), action, kind, hits: Arc::clone(hits) });
         self.matched = matched.into();
     }
+}
+
+/// A statement as people review it: with what its fingerprint counts though it is a value.
+fn shown(facts: &Facts, text: &Text<'_>) -> Option<String> {
+    if facts.acts.iter().any(|act| act.verb == Verb::Do) {
+        return Some(String::from_utf8_lossy(text.bytes()).into_owned());
+    }
+    let form = text.normalized()?;
+    let set = facts.acts.iter().filter(|act| !matches!(act.verb, Verb::Set | Verb::Reset));
+    let names: Vec<&str> = set.flat_map(|act| &act.parameters).map(|name| &**name).collect();
+    Some(if names.is_empty() {
+        form.to_owned()
+    } else {
+        format!("{form} /* {} */", names.join(", ").replace("*/", ""))
+    })
 }
 
 /// Relations that a statement reads or writes, as the store has them.

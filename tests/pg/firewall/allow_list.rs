@@ -180,6 +180,8 @@ fn what_looks_like_a_value_is_none(world: &World) {
     eventually("the store", || {
         fs::read_to_string(&store).is_ok_and(|text| text.matches("fingerprint:").count() == learned.len())
     });
+    let text = fs::read_to_string(&store).expect("the store");
+    assert!(text.contains("begin null; end") && text.contains("/* work_mem */"), "{text}");
     let before = proxy.log();
     rewrite(&proxy, "default: learn", "default: protect");
     eventually("the reload", || proxy.log()[before.len()..].contains("reloaded"));
