@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = rewriting::cases();
     cases.extend(cases!("rules", Pgsluice:
         a_rule_sends_reads_to_the_primary, a_rule_never_overrides_safety, a_rule_picks_replicas_by_tag, a_rule_limits_the_time,
-        hints_are_for_users_who_may_give_them));
+        hints_are_for_users_who_may_give_them, what_comes_behind_a_refusal_has_a_route_again));
     cases
 }
 
@@ -164,4 +164,21 @@ fn hints_are_for_users_who_may_give_them(world: &World) {
     assert_eq!(late.query("/* timeout:10ms */ select pg_sleep(0.2)").sqlstate(), None);
     let mut bob = strong.login_as(&Login::default().user("bob"));
     assert_eq!(bob.query("/* timeout:50ms */ select pg_sleep(30)").sqlstate().as_deref(), Some("57014"));
+}
+
+/// The server that a session holds stays what it is.
+fn what_comes_behind_a_refusal_has_a_route_again(world: &World) {
+    world.prepare(TABLE);
+    let text = "firewall: [{ name: no-truncate, when: { statement: truncate }, deny: {} }]";
+    for (mode, begin) in [("session", "select 1"), ("transaction", "create temp table own(i int)")] {
+        let proxy = world.proxy(&Setup::default().size(2).mode(mode).top(&rules(world, "behind", text)));
+        let mut client = proxy.login();
+        client.query(begin);
+        assert_eq!(client.query("truncate t").sqlstate().as_deref(), Some("42501"), "{mode}");
+        let refused = client.route();
+        assert_eq!((&*refused.node, &*refused.rule), ("∅", "no-truncate"), "{mode}");
+        client.query("update t set v = 'x' where id = 1");
+        let route = client.route();
+        assert_eq!((&*route.node, &*route.role, &*route.rule), ("primary", "primary", "∅"), "{mode}");
+    }
 }
