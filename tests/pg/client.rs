@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long a reply may take. Long enough for a busy machine, short enough that a hang is a result.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Protocol 3.0.
 pub const V3: u32 = 196_608;
 
