@@ -103,12 +103,15 @@ fn parse(text: &str, env: Env<'_>, files: Files<'_>, findings: &mut Findings) ->
 /// Who may come from where. A file that can not be read is a fault, and nobody is let in by it.
 fn hba_file(path: &Path, at: &At, findings: &mut Findings) -> Hba {
     let mut own = Findings::new(&path.display().to_string());
-    if let Err(error) = fs::File::open(path) {
-        findings.fault(at, format!("{} can not be read: {error}", path.display()), "");
-        return Hba::default();
-    }
-    let read = read(path).map(|text| hba::read(&text, &mut own));
-    match read.and_then(|hba| own.close(Some(hba))) {
+    let text = match text(path) {
+        Ok(text) => text,
+        Err(why) => {
+            findings.fault(at, format!("{} {why}", path.display()), "");
+            return Hba::default();
+        }
+    };
+    let hba = hba::read(&text, &mut own);
+    match own.close(Some(hba)) {
         Ok((hba, warnings)) => {
             findings.add_warnings(warnings);
             hba
@@ -229,13 +232,17 @@ fn rule_file(path: &Path, findings: &mut Findings) -> Option<RuleFile> {
 }
 
 fn read(path: &Path) -> Result<String, Faults> {
-    let fault = |message: String| {
+    text(path).map_err(|message| {
         let file = path.display().to_string();
         Faults(vec![Fault { file, at: At::default(), message, allowed: String::new(), excerpt: String::new() }])
-    };
-    String::from_utf8(bytes(path).map_err(fault)?).map_err(|error| {
+    })
+}
+
+/// The same, or in words why not.
+fn text(path: &Path) -> Result<String, String> {
+    String::from_utf8(bytes(path)?).map_err(|error| {
         let line = 1 + error.as_bytes().iter().take(error.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count();
-        fault(format!("is not UTF-8 on line {line}"))
+        format!("is not UTF-8 on line {line}")
     })
 }
 

@@ -1,14 +1,20 @@
 //! Learned statements: whom the list is for, and what is on it.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
-use super::principal::Identity;
+use super::{condition::Text, principal::Identity};
 use crate::{
     config::{
         self,
         rules::{AllowListMode, FirewallMode, Glob, ListedFor},
     },
-    sql::Fingerprint,
+    sql::{
+        Facts, Fingerprint,
+        facts::{Name, Verb},
+    },
 };
 
 /// What the allow list does for a session.
@@ -128,6 +134,47 @@ fn specific(entry: &config::Principal) -> u32 {
     };
     let client = u32::from(entry.client.is_some());
     glob(&entry.user) << 6 | glob(&entry.database) << 4 | glob(&entry.application) << 2 | client
+}
+
+/// A statement as people review it: with what its print counts though it is a value.
+pub(super) fn shown(facts: &Facts, text: &Text<'_>) -> Option<String> {
+    if is_do(facts) {
+        return Some(String::from_utf8_lossy(text.bytes()).into_owned());
+    }
+    let form = text.normalized()?;
+    let names: Vec<&str> = set_by_calls(facts).collect();
+    Some(if names.is_empty() { form } else { format!("{form} /* {} */", names.join(", ").replace("*/", "")) })
+}
+
+/// Relations that a statement reads or writes, as the store has them.
+pub(super) fn tables_of(facts: &Facts) -> Arc<[String]> {
+    let name = |name: &Name| match &name.schema {
+        Some(schema) => format!("{schema}.{}", name.name),
+        None => name.name.to_string(),
+    };
+    let tables: BTreeSet<String> = facts.reads.iter().chain(&facts.writes).map(name).collect();
+    tables.into_iter().collect()
+}
+
+/// The form of a statement, as the list has it. To pg_query's fingerprint the body of DO and the name that set_config is given are values like any
+/// other, and schemas say nothing; so these count here besides.
+pub(super) fn print_of(facts: &Facts, text: &Text<'_>) -> Option<Fingerprint> {
+    let body = is_do(facts).then(|| text.bytes());
+    let set = set_by_calls(facts).map(str::as_bytes);
+    let relations =
+        facts.reads.iter().chain(&facts.writes).filter_map(|name| Some([name.schema.as_deref()?, &name.name]));
+    let parts = body.into_iter().chain(set).chain(relations.flatten().map(str::as_bytes));
+    Some(parts.fold(text.fingerprint()?, Fingerprint::and))
+}
+
+fn is_do(facts: &Facts) -> bool {
+    facts.acts.iter().any(|act| act.verb == Verb::Do)
+}
+
+/// Parameters that are set by calls of set_config: of SET itself the fingerprint tells the name.
+fn set_by_calls(facts: &Facts) -> impl Iterator<Item = &str> {
+    let by_calls = facts.acts.iter().filter(|act| !matches!(act.verb, Verb::Set | Verb::Reset));
+    by_calls.flat_map(|act| &act.parameters).map(|name| &**name)
 }
 
 #[cfg(test)]

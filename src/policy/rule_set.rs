@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
-    allow_list::{AllowList, AllowListing, Listed},
+    allow_list::{AllowList, AllowListing, Listed, print_of, shown, tables_of},
     condition::{Condition, Doubt, Text, Words},
     hits::{HitKind, Hits},
     moment::{InTransaction, Moment, SearchPath},
@@ -15,7 +15,7 @@ use crate::{
     base::SqlState,
     config::rules::{After, FirewallMode, Function, RouteTo, Run},
     sql::{
-        Declared, Facts, Fingerprint, PositionMap,
+        Declared, Facts, PositionMap,
         facts::{Kind, Name, Verb},
     },
 };
@@ -409,7 +409,7 @@ impl RuleSet {
             fingerprint: print_of(facts, text)?,
             text: shown(facts, text)?.into(),
             kind: facts.kind.as_str(),
-            tables: tables_of(facts).into(),
+            tables: tables_of(facts),
             on,
         })
     }
@@ -502,45 +502,4 @@ impl Verdict {
         matched.push(Matched { section, name: Arc::clone(name), action, kind, hits: Arc::clone(hits) });
         self.matched = matched.into();
     }
-}
-
-/// A statement as people review it: with what its fingerprint counts though it is a value.
-fn shown(facts: &Facts, text: &Text<'_>) -> Option<String> {
-    if facts.acts.iter().any(|act| act.verb == Verb::Do) {
-        return Some(String::from_utf8_lossy(text.bytes()).into_owned());
-    }
-    let form = text.normalized()?;
-    let set = facts.acts.iter().filter(|act| !matches!(act.verb, Verb::Set | Verb::Reset));
-    let names: Vec<&str> = set.flat_map(|act| &act.parameters).map(|name| &**name).collect();
-    Some(if names.is_empty() {
-        form.to_owned()
-    } else {
-        format!("{form} /* {} */", names.join(", ").replace("*/", ""))
-    })
-}
-
-/// Relations that a statement reads or writes, as the store has them.
-fn tables_of(facts: &Facts) -> Vec<String> {
-    let name = |name: &Name| match &name.schema {
-        Some(schema) => format!("{schema}.{}", name.name),
-        None => name.name.to_string(),
-    };
-    let mut tables: Vec<String> = facts.reads.iter().chain(&facts.writes).map(name).collect();
-    tables.sort_unstable();
-    tables.dedup();
-    tables
-}
-
-/// The form of a statement, as the allow list has it. To pg_query's fingerprint the body of DO and the name that set_config is given are values
-/// like any other, and schemas say nothing; so these count here besides.
-fn print_of(facts: &Facts, text: &Text<'_>) -> Option<Fingerprint> {
-    let print = text.fingerprint()?;
-    let is_do = facts.acts.iter().any(|act| act.verb == Verb::Do);
-    let body = is_do.then(|| text.bytes());
-    let set = facts.acts.iter().filter(|act| !matches!(act.verb, Verb::Set | Verb::Reset));
-    let set = set.flat_map(|act| &act.parameters).map(|name| name.as_bytes());
-    let relations = || facts.reads.iter().chain(&facts.writes).filter(|name| name.schema.is_some());
-    let relations =
-        relations().flat_map(|name| [name.schema.as_deref().unwrap_or_default().as_bytes(), name.name.as_bytes()]);
-    Some(body.into_iter().chain(set).chain(relations).fold(print, Fingerprint::and))
 }

@@ -191,13 +191,12 @@ impl Session {
             }
             if item.tag == tag::EXECUTE {
                 self.group_moves_names |= self.moves_names(&known.facts);
-                let by_sql = known.facts.effects.iter().filter_map(|effect| match effect {
-                    Effect::Prepare(name) => Some(name.clone()),
-                    _ => None,
-                });
-                let known_before = before.len();
-                before.extend(by_sql);
-                prepares |= before.len() > known_before;
+                for effect in &known.facts.effects {
+                    if let Effect::Prepare(name) = effect {
+                        before.push(name.clone());
+                        prepares = true;
+                    }
+                }
             }
             if !known.facts.tx.is_empty() {
                 standing = Standing::Open;

@@ -12,7 +12,7 @@ use crate::{
 /// The last statement's way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastRoute {
-    /// Index of the node; `None`: answered here.
+    /// Index of the node; `None`: nothing has gone to one yet.
     pub node: Option<usize>,
     pub role: Option<Role>,
     /// It went nowhere.

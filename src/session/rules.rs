@@ -177,7 +177,7 @@ impl Session {
     }
 
     /// May a text run? Its verdict is that of the text; those of the prepared statements that it names by EXECUTE are asked for, too.
-    /// `before`: what is prepared by SQL in front of it, in the same group.
+    /// `before`: names of what is prepared in front of it, in the same group.
     pub(super) fn police(
         &mut self,
         facts: &Facts,

@@ -42,7 +42,7 @@ pub struct Catalog {
     /// Functions that code may call without a sign of it, where it assigns.
     assigned: Vec<Name>,
     /// Functions that may stand behind a dot: of one row, and of any value.
-    of_rows: HashMap<Field, Vec<usize>>,
+    behind_dots: HashMap<Field, Vec<usize>>,
     /// Functions that any statement may call without a sign of it in the text, and expressions likewise.
     unnamed: Vec<Name>,
     checks: Vec<Arc<Body>>,
@@ -78,10 +78,10 @@ impl Catalog {
         for (at, function) in catalog.functions.iter().enumerate() {
             catalog.functions_by_name.entry(function.name.clone()).or_default().push(at);
             if function.of_row {
-                catalog.of_rows.entry(Field::of(&function.name)).or_default().push(at);
+                catalog.behind_dots.entry(Field::of(&function.name)).or_default().push(at);
             }
             if function.of_value {
-                catalog.of_rows.entry(Field::behind_value(&function.name)).or_default().push(at);
+                catalog.behind_dots.entry(Field::behind_value(&function.name)).or_default().push(at);
             }
         }
         for operator in listing.operators {

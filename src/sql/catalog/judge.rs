@@ -470,7 +470,7 @@ impl Judge<'_> {
 
     /// What stands behind a dot.
     fn field(&mut self, field: Field, path: Path) -> Verdict {
-        let found = self.catalog.of_rows.get(&field).cloned().unwrap_or_default();
+        let found = self.catalog.behind_dots.get(&field).cloned().unwrap_or_default();
         self.functions_at(&found, path)
     }
 

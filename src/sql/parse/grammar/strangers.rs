@@ -43,7 +43,7 @@ impl Strangers {
         }
     }
 
-    /// `(…).c`, where c is not PostgreSQL's own function.
+    /// `(…).c`: a column of a row, or a function of a row or of any other value.
     pub(super) fn behind_value(&mut self, part: &str) {
         self.fields.insert(Field::of(part));
         self.fields.insert(Field::behind_value(part));
