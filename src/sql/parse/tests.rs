@@ -66,6 +66,9 @@ fn laxer(exact: &Facts, found: &Facts) -> Option<&'static str> {
     if !opaque && exact.effects.iter().any(|effect| !found.effects.contains(effect)) {
         return Some("leaves out an effect");
     }
+    if exact.notations.iter().any(|name| !found.notations.contains(name)) {
+        return Some("leaves out what may be a function");
+    }
     if !opaque && found.statements != exact.statements {
         return Some("counts otherwise");
     }

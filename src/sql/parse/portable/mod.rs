@@ -121,6 +121,7 @@ fn gathered(statements: &[Statement], script: &Script<'_>, functions: &Functions
         reads: found.reads.into_iter().collect(),
         writes: found.writes.into_iter().collect(),
         functions: doubts.calls.into_iter().collect(),
+        notations: doubts.notations.into_iter().collect(),
         tx: found.tx.into(),
         effects: found.effects.into(),
         acts: found.acts.into(),

@@ -111,7 +111,7 @@ impl<'t> Script<'t> {
 
     /// Functions called, and why the text might be no read.
     pub(super) fn doubts(&self, functions: &Functions) -> Doubts {
-        let mut doubts = Doubts { calls: BTreeSet::new(), reason: None, opaque: false };
+        let mut doubts = Doubts { calls: BTreeSet::new(), notations: BTreeSet::new(), reason: None, opaque: false };
         for at in 0..self.tokens.len() {
             let bytes = self.bytes(at);
             match self.kind(at) {
@@ -139,6 +139,9 @@ impl<'t> Script<'t> {
         }
         if relations::is_temporary(name) {
             doubts.add(PrimaryReason::SessionState);
+        }
+        if self.is_behind_value(at) && functions.class(name).is_none() {
+            doubts.notations.insert(Name { schema: None, name: name.into() });
         }
         if self.bytes(at + 1) == "(" {
             self.call(at, name, functions, doubts);
@@ -206,6 +209,8 @@ impl<'t> Script<'t> {
 pub(super) struct Doubts {
     /// Functions called.
     pub(super) calls: BTreeSet<Name>,
+    /// Names behind a value that may be functions.
+    pub(super) notations: BTreeSet<Name>,
     /// The gravest reason why the text might be no read.
     pub(super) reason: Option<PrimaryReason>,
     /// It may do to the session what is not worked out here.
